@@ -5,7 +5,7 @@ import "time"
 // PushSource says how a push came in.
 type PushSource string
 
-// The doors.
+// The sources.
 const (
 	FromRemote  PushSource = "git"     // `git push` to the built-in remote
 	FromWebhook PushSource = "webhook" // a forge's push or pull_request event

@@ -19,9 +19,9 @@ import (
 // GitReceiver lets the built-in remote use an Acceptor.
 type GitReceiver struct{ *Acceptor }
 
-var _ remote.Doors = GitReceiver{}
+var _ remote.Receiver = GitReceiver{}
 
-// Open implements remote.Doors. The token's scope decides, and the app's name is looked up only when the token is
+// Open implements remote.Receiver. The token's scope decides, and the app's name is looked up only when the token is
 // known.
 func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
 	const op landfall.Op = "accept.Open"
@@ -87,7 +87,7 @@ func noApp(op landfall.Op, name, meant string) error {
 	return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q; %s", name, remedy)}
 }
 
-// Check implements remote.Doors: an app with an external repository only takes applies here. A process that is not the
+// Check implements remote.Receiver: an app with an external repository only takes applies here. A process that is not the
 // leader any more takes nothing, because another process may have the repositories.
 func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
 	if err := r.DB.CheckLeader(ctx); err != nil {
@@ -112,7 +112,7 @@ func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, up
 	return nil
 }
 
-// Accept implements remote.Doors: it accepts all references of one push in one transaction. None of them moves
+// Accept implements remote.Receiver: it accepts all references of one push in one transaction. None of them moves
 // meanwhile, so what they name shows which of the pushes is the newest.
 func (r GitReceiver) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
 	crashpoint.Here("remote.moved")
@@ -190,7 +190,7 @@ const (
 	noWorkerAfter = 3 * time.Second
 )
 
-// Follow implements remote.Doors: it writes a run's log as it grows, and then the result.
+// Follow implements remote.Receiver: it writes a run's log as it grows, and then the result.
 func (r GitReceiver) Follow(ctx context.Context, id string, since time.Time, w io.Writer) error {
 	since = since.Truncate(time.Microsecond) // the precision of the store
 	var seen int64

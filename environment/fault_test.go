@@ -12,7 +12,6 @@ import (
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/spec"
 )
 
@@ -208,9 +207,9 @@ func TestExits(t *testing.T) {
 				r, _ := start(t, "confined")
 				f := runnable(t, language, "", flawed()[language])
 				_, err := r.Run(t.Context(), f, function.Call{Event: get(t, "bad", "http://a/"+path)})
-				failure, ok := errors.AsType[*runner.FunctionError](err)
+				failure, ok := errors.AsType[*function.Error](err)
 				// N-023: an exit and a segfault are said to be
-				if !ok || failure.Reason != runner.Exit || !strings.Contains(landfall.MessageOf(err), message) {
+				if !ok || failure.Reason != function.Exit || !strings.Contains(landfall.MessageOf(err), message) {
 					t.Errorf("the error is %v, want %q", err, message)
 				}
 				if got := string(run(t, r, f, get(t, "next", "http://a/good")).Data()); got != "1" {
@@ -263,7 +262,7 @@ func TestNoInterpreter(t *testing.T) {
 	r, _ := start(t, "confined")
 	f := runnable(t, "binary", "main", files{"main*": "#!/usr/bin/nowhere\n"})
 	_, err := r.Run(t.Context(), f, function.Call{Event: get(t, "none", "http://a/")})
-	failure, ok := errors.AsType[*runner.FunctionError](err)
+	failure, ok := errors.AsType[*function.Error](err)
 	if !ok || !strings.Contains(failure.Trace, "the program cannot be started: ./main: it is there, but not the interpreter") {
 		t.Errorf("the error is %v, want what is missing", err)
 	}

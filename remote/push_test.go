@@ -19,7 +19,7 @@ import (
 func TestPushesBecomeUpdates(t *testing.T) {
 	t.Parallel()
 	d := &doors{}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	w.git(t, "remote", "add", "origin", s.address("shop", token))
 	first := w.sha(t, "HEAD")
@@ -77,7 +77,7 @@ func TestPushesBecomeUpdates(t *testing.T) {
 func TestFetches(t *testing.T) {
 	t.Parallel()
 	d := &doors{}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	w.git(t, "push", s.address("shop", token), "main", "main:refs/landfall/apply/abcdefgh")
 	for _, protocol := range []string{"0", "1", "2"} {
@@ -144,7 +144,7 @@ func TestProgressArrivesAsItHappens(t *testing.T) {
 		fmt.Fprintln(lines, strings.Repeat("long ", 30_000))
 		return nil
 	}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	cmd := w.command(t.Context(), "push", s.address("shop", token), "main")
 	stderr, err := cmd.StderrPipe()
@@ -181,7 +181,7 @@ func TestAcceptFails(t *testing.T) {
 	d := &doors{accept: func([]remote.Update) ([]string, error) {
 		return nil, &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"}
 	}}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	out := w.git(t, "push", s.address("shop", token), "main")
 	said(t, out, "remote: The push is kept, but could not be recorded: the disk is full", "remote: It is recorded as soon as that works")
@@ -198,7 +198,7 @@ func TestAcceptIsAnothersByNow(t *testing.T) {
 	d := &doors{accept: func([]remote.Update) ([]string, error) {
 		return nil, &landfall.Error{Kind: landfall.Conflict, Message: "another landfall process owns the database meanwhile"}
 	}}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	out := newWork(t).git(t, "push", s.address("shop", token), "main")
 	said(t, out, "could not be recorded: another landfall process owns the database", "remote: It may never be recorded: push again as soon as a server answers")
 	if strings.Contains(out, "no need to push again") {
@@ -215,7 +215,7 @@ func TestHeadsWaitForAcceptance(t *testing.T) {
 		<-accept
 		return nil, nil
 	}}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	pushed := make(chan error, 1)
 	go func() { pushed <- w.command(t.Context(), "push", s.address("shop", token), "main").Run() }()
@@ -239,7 +239,7 @@ func TestHeadsWaitForAcceptance(t *testing.T) {
 func TestApplyReferences(t *testing.T) {
 	t.Parallel()
 	d := &doors{}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	w.git(t, "push", s.address("shop", token), "HEAD:refs/landfall/apply/k2f7qaow")
 	if _, n := d.last(); n != 0 || len(d.checked) != 1 {

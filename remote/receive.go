@@ -275,7 +275,7 @@ func (p *push) check(ctx context.Context, quarantine string, list []command) err
 	if err != nil {
 		return err
 	}
-	if err := p.server.Doors.Check(ctx, p.repository, slices.Clone(updates)); err != nil {
+	if err := p.server.Receiver.Check(ctx, p.repository, slices.Clone(updates)); err != nil {
 		return err
 	}
 	p.asked, p.checked = map[landfall.RefName]command{}, map[landfall.RefName]Update{}
@@ -298,7 +298,7 @@ func (p *push) accept(ctx context.Context, moved []Update) []string {
 	if len(moved) == 0 {
 		return nil
 	}
-	runs, err := p.server.Doors.Accept(context.WithoutCancel(ctx), p.repository, moved)
+	runs, err := p.server.Receiver.Accept(context.WithoutCancel(ctx), p.repository, moved)
 	if err != nil {
 		p.complain(ctx, p.logger, "The push is kept, but could not be recorded", err)
 		advice := "It is recorded as soon as that works; there is no need to push again."
@@ -313,7 +313,7 @@ func (p *push) accept(ctx context.Context, moved []Update) []string {
 // follow writes the progress of the runs, while the client listens.
 func (p *push) follow(ctx context.Context, runs []string, since time.Time) {
 	for _, run := range runs {
-		err := p.server.Doors.Follow(ctx, run, since, p.terminal)
+		err := p.server.Receiver.Follow(ctx, run, since, p.terminal)
 		p.terminal.finish()
 		if ctx.Err() != nil { // the server stops; a client that has gone does not read it
 			p.terminal.say("The server stops; the run goes on when it is back: landfall run show " + run)

@@ -23,7 +23,7 @@ import (
 func TestReferencesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	d := &doors{}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	w.git(t, "update-ref", "refs/tags/blob", w.git(t, "rev-parse", "HEAD:index.html"))
 	for name, c := range map[string]struct{ refspec, want string }{
@@ -51,7 +51,7 @@ func TestReferencesThatAreRefused(t *testing.T) {
 func TestReferencesThatAreTaken(t *testing.T) {
 	t.Parallel()
 	d := &doors{}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	names := []string{"-rf", "--upload-pack=x", "a/--upload-pack", "-", "Ünïcödé/分支", "a%2e%2e", "$(id)", "a;b", "'quoted\"", "Case", "case", "HEAD", strings.Repeat("x", 200)}
 	refspecs := []string{"push", s.address("shop", token)}
@@ -80,7 +80,7 @@ func TestCheckRefuses(t *testing.T) {
 		}
 		return nil
 	}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	first := w.sha(t, "HEAD")
 	w.git(t, "push", s.address("shop", token), "main")
@@ -102,7 +102,7 @@ func TestCheckRefuses(t *testing.T) {
 // Who may come in, and what the others are told.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remote.Config{Doors: &doors{}})
+	s := serve(t, remote.Config{Receiver: &doors{}})
 	for name, c := range map[string]struct {
 		app, user, secret, service string
 		want                       int
@@ -169,7 +169,7 @@ func TestTokens(t *testing.T) {
 // Everything below /git/ that is not git's smart protocol is 404: no file of a repository can be read by its path.
 func TestOtherPaths(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remote.Config{Doors: &doors{}})
+	s := serve(t, remote.Config{Receiver: &doors{}})
 	w := newWork(t)
 	w.git(t, "push", s.address("shop", token), "main")
 	for _, path := range []string{
@@ -195,7 +195,7 @@ func TestOtherPaths(t *testing.T) {
 // A repository may be named without .git, as elsewhere.
 func TestAddressWithoutGit(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remote.Config{Doors: &doors{}})
+	s := serve(t, remote.Config{Receiver: &doors{}})
 	w := newWork(t)
 	address := strings.TrimSuffix(s.address("shop", token), ".git")
 	w.git(t, "push", address, "main")
@@ -320,7 +320,7 @@ func TestHostilePushes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &doors{}
-			s := serve(t, remote.Config{Doors: d})
+			s := serve(t, remote.Config{Receiver: d})
 			status, text := post(t, s, pushPath, pushType, token, bytes.NewReader(c.body))
 			if status != c.status || !strings.Contains(text, c.text) {
 				t.Errorf("got %d %q, want %d and %q", status, text, c.status, c.text)
@@ -345,7 +345,7 @@ func TestSimpleClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &doors{accept: func([]remote.Update) ([]string, error) { return []string{"run"}, nil }, follow: liveAtLast}
-			s := serve(t, remote.Config{Doors: d})
+			s := serve(t, remote.Config{Receiver: d})
 			var zipped bytes.Buffer
 			z := gzip.NewWriter(&zipped)
 			_, _ = z.Write(rawPush(c.capabilities, commit, content))
@@ -359,7 +359,7 @@ func TestSimpleClients(t *testing.T) {
 	}
 	t.Run("a question before a large push", func(t *testing.T) {
 		t.Parallel()
-		s := serve(t, remote.Config{Doors: &doors{}})
+		s := serve(t, remote.Config{Receiver: &doors{}})
 		if status, text := post(t, s, pushPath, pushType, token, strings.NewReader("0000")); status != http.StatusOK || text != "" {
 			t.Errorf("got %d %q, want 200 and nothing", status, text)
 		}

@@ -192,7 +192,7 @@ func TestNothingOfAClientReachesACommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Server: httptest.NewServer(remote.New(remote.Config{Repositories: repositories, Doors: &doors{}})), repositories: repositories}
+	s := &site{Server: httptest.NewServer(remote.New(remote.Config{Repositories: repositories, Receiver: &doors{}})), repositories: repositories}
 	t.Cleanup(s.Close)
 	w := newWork(t)
 	w.git(t, "-c", "protocol.version=2", "push", s.address("shop", token), "main", "HEAD:refs/heads/$(evil)", "HEAD:refs/heads/e;evil", "HEAD:refs/tags/evil",
@@ -246,7 +246,7 @@ func TestFindGit(t *testing.T) {
 // A reference that cannot be read is not one that was deleted: whoever compares must not take it for that.
 func TestDamagedReferences(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remote.Config{Doors: &doors{}})
+	s := serve(t, remote.Config{Receiver: &doors{}})
 	w := newWork(t)
 	w.git(t, "push", s.address("shop", token), "main", "main:other")
 	path := s.repositories.Path("id-shop")

@@ -25,9 +25,9 @@ type Repository struct {
 	Pushed bool   // a push to it was accepted before: its folder must be there
 }
 
-// Doors is what the remote asks of the rest: who may come in, and what becomes of a push. It is called from many
+// Receiver is what the remote asks of the rest: who may come in, and what becomes of a push. It is called from many
 // goroutines at once.
-type Doors interface {
+type Receiver interface {
 	// Open returns the repository of the app with this name, for a token that may read it, or write when write is set.
 	// Unauthorized (the same for an unknown app) when the token is not known, else Forbidden, NotFound, or Conflict for
 	// a deleted app. The remote makes the repository's folder unless it was pushed to.
@@ -50,14 +50,14 @@ type Doors interface {
 // Config is what a Server needs.
 type Config struct {
 	Repositories *Repositories
-	Doors        Doors
+	Receiver        Receiver
 	MaxInput     int64         // bytes of a push; 0: 1 GiB. People know it as LANDFALL_MAX_PUSH
 	Parallel     int           // gits that receive at once, and as many that send; more wait; 0: 16
 	Idle         time.Duration // a client that sends or takes nothing for so long is given up; 0: 2 minutes
 	Logger       *slog.Logger  // nil: slog.Default()
 }
 
-// Server answers git clients below /git/: fetches and pushes of /git/APP.git by anyone whose token Doors.Open knows,
+// Server answers git clients below /git/: fetches and pushes of /git/APP.git by anyone whose token Receiver.Open knows,
 // sent as the password of basic authentication with any user name, or as a bearer token.
 //
 // Its requests may last long: it sets the deadlines of its connections itself. Its response writer must be net/http's
@@ -177,7 +177,7 @@ func (s *Server) open(r *http.Request, q request) (Repository, error) {
 	if token == "" {
 		return Repository{}, &landfall.Error{Op: "remote.open", Kind: landfall.Unauthorized, Message: "a token is needed, as the password; any user name will do"}
 	}
-	repository, err := s.Doors.Open(r.Context(), q.app, token, q.service == receivePack)
+	repository, err := s.Receiver.Open(r.Context(), q.app, token, q.service == receivePack)
 	if err != nil {
 		return repository, err
 	}

@@ -49,7 +49,7 @@ func TestLargePush(t *testing.T) {
 	t.Parallel()
 	const size, allowed = 200_000_000, 64 << 20 // with all tests that run beside this one
 	d := &doors{}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	for i := range 4 {
 		w.random(t, fmt.Sprint("video-", i), size/4)
@@ -93,7 +93,7 @@ func TestLargePush(t *testing.T) {
 func TestLimitOfAPush(t *testing.T) {
 	t.Parallel()
 	d := &doors{}
-	s := serve(t, remote.Config{Doors: d, MaxInput: 3 << 20})
+	s := serve(t, remote.Config{Receiver: d, MaxInput: 3 << 20})
 	w := newWork(t)
 	w.git(t, "push", s.address("shop", token), "main")
 	w.random(t, "small", 2<<20)
@@ -118,7 +118,7 @@ func TestLimitOfAPush(t *testing.T) {
 // A client that reads only after it has sent everything reads why its push is refused.
 func TestLimitForClientsThatSendFirst(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remote.Config{Doors: &doors{}, MaxInput: 16 << 20})
+	s := serve(t, remote.Config{Receiver: &doors{}, MaxInput: 16 << 20})
 	const size = 30 << 20
 	body, sender := io.Pipe()
 	go func() { // a pack of one blob, made as it is sent
@@ -150,7 +150,7 @@ func TestPushesAtOnce(t *testing.T) {
 	t.Parallel()
 	const apps, branches = 4, 4
 	d := &doors{accept: func([]remote.Update) ([]string, error) { return []string{"run"}, nil }, follow: liveAtLast}
-	s := serve(t, remote.Config{Doors: d, Parallel: 3})
+	s := serve(t, remote.Config{Receiver: d, Parallel: 3})
 	w := newWork(t)
 	var pushes sync.WaitGroup
 	for i := range apps * branches {
@@ -188,7 +188,7 @@ func TestRace(t *testing.T) {
 		both.Wait() // both were checked before either moves
 		return nil
 	}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	results := make(chan error, 2)
 	for i := range 2 {
 		w := newWork(t)
@@ -217,7 +217,7 @@ func TestClientLeavesWhileFollowing(t *testing.T) {
 		ended <- ctx.Err()
 		return ctx.Err()
 	}
-	s := serve(t, remote.Config{Doors: d})
+	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	cmd := w.command(t.Context(), "push", s.address("shop", token), "main")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -255,7 +255,7 @@ func TestClientLeavesWhileSending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &doors{}
-			config := remote.Config{Doors: d}
+			config := remote.Config{Receiver: d}
 			if !leaves {
 				config.Idle = 200 * time.Millisecond
 			}
@@ -299,7 +299,7 @@ func TestKeepAlive(t *testing.T) {
 		}
 		return nil
 	}
-	s := serve(t, remote.Config{Doors: d, Idle: 2 * time.Second}) // which is for clients that send, not for those that listen
+	s := serve(t, remote.Config{Receiver: d, Idle: 2 * time.Second}) // which is for clients that send, not for those that listen
 	commit, content := emptyCommit()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+pushPath, bytes.NewReader(rawPush("side-band-64k", commit, content)))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/outbound"
 	"landfall.dev/landfall/runtime/execution"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -336,7 +336,7 @@ func parseConfig(v map[string]string) (config, error) {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return c, badSetting("LISTEN", "is %q; right would be HOST:PORT, for example 127.0.0.1:8080", c.Listen)
 	}
-	domain, ok := gateway.CanonicalHost(v["DOMAIN"])
+	domain, ok := hostname.Canonical(v["DOMAIN"])
 	if !ok || strings.Contains(v["DOMAIN"], ":") {
 		return c, badSetting("DOMAIN", "is %q; right would be a host name without a port", v["DOMAIN"])
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // control is the control host: the API, the pages, git and the webhooks, and what says how this process is. What the
-// other parts have doors for is reached here, too.
+// other parts have endpoints for is reached here, too.
 type control struct {
 	*shared
 	*life
@@ -20,8 +20,8 @@ func newControl(s *shared, l *life, v *serving, d *delivery) *control {
 	return &control{shared: s, life: l, serving: v, delivery: d, health: s.newHealth()}
 }
 
-// logDoor answers GET /log?execution=ID, where the Fn document has the logs of a runner, with the log as text.
-func logDoor(rest http.Handler) http.Handler {
+// logHandler answers GET /log?execution=ID, where the Fn document has the logs of a runner, with the log as text.
+func logHandler(rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.URL.Query().Get("execution")
 		if id == "" {

@@ -84,16 +84,16 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 // has not got it.
 func newAcceptor(s *shared, all *runs.Runs) *accept.Acceptor {
 	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts, Proxy: s.config.Proxy}
-	var elsewhere *accept.PeerRemote
+	var peerRemote *accept.PeerRemote
 	if !s.config.has(roleAPI) {
 		own := hostPort(s.config.URL)
 		dialer = &builder.Dialer{AllowedHosts: append(slices.Clone(s.config.AllowedHosts), own), Proxy: s.config.Proxy.Except(own)}
-		elsewhere = &accept.PeerRemote{Password: secret.Text(s.config.RoleSecret), URL: func(app string) string {
+		peerRemote = &accept.PeerRemote{Password: secret.Text(s.config.RoleSecret), URL: func(app string) string {
 			return s.config.URL.JoinPath("git", app+".git").String()
 		}}
 	}
 	return &accept.Acceptor{
-		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), PeerRemote: elsewhere, Now: time.Now, Logger: s.logger,
+		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), PeerRemote: peerRemote, Now: time.Now, Logger: s.logger,
 		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
 	}
 }
@@ -116,7 +116,7 @@ func newTrials(s *shared) (trials *host.Trials, err error) {
 func newPipeline(s *shared, acceptor *accept.Acceptor, trials *host.Trials, counts *metrics.Metrics) *pipeline.Pipeline {
 	cache := filepath.Join(s.config.Data, "cache")
 	var hasFastAPI func() bool
-	if s.config.has(roleGateway) && !s.config.afar() {
+	if s.config.has(roleGateway) && !s.config.remoteFunctions() {
 		hasFastAPI = environment.HasFastAPI
 	}
 	return &pipeline.Pipeline{
@@ -136,13 +136,13 @@ func newPipeline(s *shared, acceptor *accept.Acceptor, trials *host.Trials, coun
 }
 
 func newUpkeep(s *shared, acceptor *accept.Acceptor, builds *pipeline.Builds) *upkeep.Upkeep {
-	var elsewhere func(app string) string
+	var peerURL func(app string) string
 	if acceptor.PeerRemote != nil {
-		elsewhere = acceptor.PeerRemote.URL
+		peerURL = acceptor.PeerRemote.URL
 	}
 	return &upkeep.Upkeep{
 		DB: s.db, Runs: acceptor.Runs, Rollout: acceptor.Rollout, Objects: s.objects, Mirrors: acceptor.Mirrors, Repositories: s.remote(), Builds: builds,
-		RemoteURL: elsewhere, Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
+		RemoteURL: peerURL, Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
 	}
 }
 

@@ -33,17 +33,17 @@ func (s *serving) routeRun(control *mux.Mux, events http.Handler) {
 	}
 }
 
-// functionDoor is where functions are called by their names and described: to runners, with all that they need.
-func (s *serving) functionDoor(named http.Handler) http.Handler {
+// functionHandler is where functions are called by their names and described: to runners, with all that they need.
+func (s *serving) functionHandler(named http.Handler) http.Handler {
 	if !s.config.has(roleRegistry) || s.config.RoleSecret == "" {
 		return named
 	}
 	live := func() []*landfall.Function { return host.MadeReady(s.registry.Table()) }
-	return &rpc.Door{Find: s.source().FunctionInGroup, Live: live, Secret: secret.Text(s.config.RoleSecret), Next: named}
+	return &rpc.RegistryHandler{Find: s.source().FunctionInGroup, Live: live, Secret: secret.Text(s.config.RoleSecret), Next: named}
 }
 
-// imageDoor is where functions are pulled as images.
-func (s *serving) imageDoor() http.Handler {
+// imageHandler is where functions are pulled as images.
+func (s *serving) imageHandler() http.Handler {
 	source := s.source()
 	return &images.Handler{Find: source.Image, Names: source.ImageNames, Admit: images.Admission(s.db), Builder: s.images, Logger: s.logger}
 }

@@ -85,8 +85,8 @@ func (c *roleSettings) within() bool {
 	return !slices.ContainsFunc(c.Roles, func(r role) bool { return !r.within() })
 }
 
-// afar reports whether the functions of triggers and routes run in other processes.
-func (c *roleSettings) afar() bool { return c.Router != "" || len(c.Runners) > 0 }
+// remoteFunctions reports whether the functions of triggers and routes run in other processes.
+func (c *roleSettings) remoteFunctions() bool { return c.Router != "" || len(c.Runners) > 0 }
 
 // parseRoles reads what the process does, and whether it can do that beside others.
 func (c *config) parseRoles(v map[string]string) error {
@@ -114,7 +114,7 @@ func (c *config) parseRoles(v map[string]string) error {
 		c.Every, c.Roles = true, roles()
 		return c.parseEvery()
 	}
-	if c.has(roleGateway) && !c.afar() { // it is what it needs
+	if c.has(roleGateway) && !c.remoteFunctions() { // it is what it needs
 		for _, r := range []role{roleTrigger, roleRunner, roleRegistry} {
 			if !c.has(r) {
 				c.Roles = append(c.Roles, r)
@@ -126,11 +126,11 @@ func (c *config) parseRoles(v map[string]string) error {
 
 // parseEvery adjusts the roles of the whole program to where its functions run.
 func (c *config) parseEvery() error {
-	elsewhere := []role{roleRouter} // there is nothing to choose from
-	if c.afar() {
-		elsewhere = []role{roleRunner}
+	others := []role{roleRouter} // there is nothing to choose from
+	if c.remoteFunctions() {
+		others = []role{roleRunner}
 		if c.Router != "" {
-			elsewhere = []role{roleRunner, roleRouter}
+			others = []role{roleRunner, roleRouter}
 		}
 		switch {
 		case c.RoleSecret == "":
@@ -141,7 +141,7 @@ func (c *config) parseEvery() error {
 			return badSetting("URL", "is needed where functions run in other processes: where they reach this one")
 		}
 	}
-	c.Roles = slices.DeleteFunc(c.Roles, func(r role) bool { return slices.Contains(elsewhere, r) })
+	c.Roles = slices.DeleteFunc(c.Roles, func(r role) bool { return slices.Contains(others, r) })
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (c *config) checkRoles(given string) error {
 		return badSetting("ROLE", "is %q, and router and runner answer at the same address, /run; right would be a process for each", given)
 	case c.has(roleRouter) && len(c.Runners) == 0:
 		return badSetting("RUNNERS", "is needed with the role router: HOST:PORT of each runner, with commas between; of a name, each address is a runner")
-	case c.has(roleTrigger) && !c.afar() && !c.has(roleRunner):
+	case c.has(roleTrigger) && !c.remoteFunctions() && !c.has(roleRunner):
 		return badSetting("ROUTER", "is needed with the role trigger: HOST:PORT of a process with the role router, or of a runner; "+
 			"LANDFALL_RUNNERS or the role runner would do, too")
 	case !c.stateful() && c.has(roleRunner) && c.Registry == nil:

@@ -17,7 +17,7 @@ import (
 	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/execution"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
@@ -58,7 +58,7 @@ func (s *control) routes() (http.Handler, error) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case s.config.within() || s.hosts.Classify(r.Host).Kind == gateway.Control:
+		case s.config.within() || s.hosts.Classify(r.Host).Kind == hostname.Control:
 			control.ServeHTTP(w, r)
 		case s.config.has(roleGateway):
 			s.serving.gateway.ServeHTTP(w, r)
@@ -84,7 +84,7 @@ func (s *control) untilStop(c *gin.Context) {
 	c.Next()
 }
 
-// routeFunctions serves the doors by which functions are reached without the host of a release.
+// routeFunctions serves the endpoints by which functions are reached without the host of a release.
 func (s *serving) routeFunctions(control *mux.Mux) {
 	if s.config.has(roleTrigger) {
 		events := invoke.Confined(&invoke.Events{Triggers: s.triggers, Admit: s.mayInvoke, Deferred: s.recorder.Deferred, Logger: s.logger})
@@ -97,12 +97,12 @@ func (s *serving) routeFunctions(control *mux.Mux) {
 		control.Mount(registry.TriggerPath, invoke.Elsewhere(string(roleTrigger)))
 	}
 	if s.config.has(roleTrigger) || s.config.has(roleRegistry) {
-		control.Mount(invoke.Path, s.functionDoor(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
+		control.Mount(invoke.Path, s.functionHandler(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
 	} else {
 		control.Mount(invoke.Path, invoke.Elsewhere(string(roleRegistry)))
 	}
 	if s.images != nil {
-		control.Mount(images.Path, s.imageDoor())
+		control.Mount(images.Path, s.imageHandler())
 	} else {
 		control.Mount(images.Path, invoke.Elsewhere(string(roleRegistry)))
 	}
@@ -161,7 +161,7 @@ func (s *control) routeAPI(control *mux.Mux) error {
 	if s.repos != nil {
 		repositories = s.repos
 		control.Mount("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
-			Repositories: s.repos, Doors: accept.GitReceiver{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
+			Repositories: s.repos, Receiver: accept.GitReceiver{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
 	} else {
 		control.Mount("/git/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
@@ -176,7 +176,7 @@ func (s *control) routeAPI(control *mux.Mux) error {
 		Now: time.Now, Logger: s.logger, Keeper: d, Problems: s.problems, StallTimeout: s.config.StallTimeout,
 		Queues: appMessages{s.serving.broker}, Executions: execution.Requests{Recorder: s.serving.recorder, Find: s.source().Function},
 	})
-	control.Get("/log", logDoor(control))
+	control.Get("/log", logHandler(control))
 	missing, err := web.Serve(control, web.Config{API: api.Local(control), DB: s.db, URL: s.config.URL, Visit: s.visitOf, Now: time.Now, Logger: s.logger})
 	if err != nil {
 		return err

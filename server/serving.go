@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
@@ -90,7 +91,7 @@ func newRecorder(s *shared, counts *metrics.Metrics, redactors *host.Redactors, 
 		return nil
 	}
 	redact := redactors.Redact
-	if s.config.afar() {
+	if s.config.remoteFunctions() {
 		redact = func(f *landfall.Function, text string) string { return host.Redact(s.secrets, f, text) }
 	}
 	return &execution.Recorder{
@@ -130,7 +131,7 @@ func newHosting(s *shared, counts *metrics.Metrics, redactors *host.Redactors, r
 			return hosting{}, err
 		}
 	}
-	runs, live := newRunDoor(s, functions, peers)
+	runs, live := newRunHandler(s, functions, peers)
 	var unreserve func()
 	if s.config.has(roleRunner) {
 		const reserve = 2
@@ -149,9 +150,9 @@ func (s *shared) untouched() string {
 	return strings.TrimSpace(string(boot)) + " " + s.sandbox.Kind()
 }
 
-// newRunDoor returns the door by which other processes have functions run in this one, and, without a database, the
+// newRunHandler returns the handler by which other processes have functions run in this one, and, without a database, the
 // functions that it makes ready. Without logs no other process does.
-func newRunDoor(s *shared, functions *host.Host, logs *rpc.Logs) (*rpc.Handler, *host.Live) {
+func newRunHandler(s *shared, functions *host.Host, logs *rpc.Logs) (*rpc.Handler, *host.Live) {
 	if logs == nil {
 		return nil, nil
 	}
@@ -184,7 +185,7 @@ func newRegistry(s *shared, functions *host.Host) *registry.Registry {
 // newRouter returns what sends events to other processes; nil where functions run here.
 func newRouter(s *shared, recorder *execution.Recorder) *rpc.Router {
 	calls := s.config.has(roleGateway) || s.config.has(roleTrigger)
-	if !s.config.has(roleRouter) && (!calls || !s.config.afar()) {
+	if !s.config.has(roleRouter) && (!calls || !s.config.remoteFunctions()) {
 		return nil
 	}
 	runners := s.config.Runners
@@ -226,7 +227,7 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 // process has passed it there: rpc.Handler gives it to the functions of this process as it is.
 func newTriggers(s *serving, contracts *contract.Cache) *trigger.Manager {
 	var functions function.Caller = s.functions // in this process
-	if s.config.afar() {
+	if s.config.remoteFunctions() {
 		functions = s.router
 	}
 	return &trigger.Manager{
@@ -236,7 +237,7 @@ func newTriggers(s *serving, contracts *contract.Cache) *trigger.Manager {
 		Address:   func(f *landfall.Function) string { return s.config.URL.JoinPath(invoke.AddressOf(f)).String() },
 		Release: func(host string) (app, selector string, joined, known bool) {
 			h := s.hosts.Classify(host)
-			return h.App, h.Selector, h.Joined, h.Kind == gateway.ReleaseHost
+			return h.App, h.Selector, h.Joined, h.Kind == hostname.Release
 		},
 	}
 }

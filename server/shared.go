@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall/mux"
-	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/registry/stored"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
@@ -29,7 +29,7 @@ type shared struct {
 	secrets  *secret.Keeper // nil: this process has no key
 	sandbox  *sandbox.Sandbox
 	modules  *wasm.Modules
-	hosts    gateway.Hosts
+	hosts    hostname.Hosts
 	tracer   *trace.Tracer // nil: nobody wants spans
 }
 
@@ -81,7 +81,7 @@ func (s *shared) open(ctx context.Context) error {
 	if s.modules, err = openModules(ctx, c); err != nil {
 		return err
 	}
-	s.hosts, err = gateway.NewHosts(c.Domain, c.URL.Host)
+	s.hosts, err = hostname.New(c.Domain, c.URL.Host)
 	return err
 }
 

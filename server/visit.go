@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall/auth"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/access"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/web"
 )
@@ -17,7 +18,7 @@ import (
 // previewSessions are those of this server's releases, by people who are signed in at its control host.
 type previewSessions struct{ *shared }
 
-var _ gateway.PreviewSessions = previewSessions{}
+var _ access.PreviewSessions = previewSessions{}
 
 // origin returns how clients reach a host of releases.
 func (s *state) origin(host string) string {
@@ -27,7 +28,7 @@ func (s *state) origin(host string) string {
 	return s.config.URL.Scheme + "://" + host
 }
 
-// SignIn implements gateway.PreviewSessions.
+// SignIn implements access.PreviewSessions.
 func (v previewSessions) SignIn(host, path, nonce string) string {
 	return web.VisitAddress(v.config.URL, v.origin(host)+path, nonce)
 }
@@ -36,17 +37,17 @@ func (v previewSessions) SignIn(host, path, nonce string) string {
 func (s *shared) visitOf(address *url.URL) (web.Visit, bool) {
 	const longest = 4 << 10
 	path := address.RequestURI()
-	host, ok := gateway.CanonicalHost(address.Host)
+	host, ok := hostname.Canonical(address.Host)
 	named := s.hosts.Classify(host)
 	origin := s.origin(host)
-	if !ok || named.Kind != gateway.ReleaseHost || address.User != nil || origin != address.Scheme+"://"+address.Host ||
+	if !ok || named.Kind != hostname.Release || address.User != nil || origin != address.Scheme+"://"+address.Host ||
 		!strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\") || len(path) > longest {
 		return web.Visit{}, false
 	}
-	return web.Visit{App: named.App, Host: host, Origin: origin, Begin: origin + gateway.PreviewPath + "?code=", Path: path}, true
+	return web.Visit{App: named.App, Host: host, Origin: origin, Begin: origin + access.PreviewPath + "?code=", Path: path}, true
 }
 
-// Begin implements gateway.PreviewSessions.
+// Begin implements access.PreviewSessions.
 func (v previewSessions) Begin(ctx context.Context, host, code, nonce string) (secret, path string, expires time.Time, err error) {
 	secret = rand.Text()
 	err = v.db.Update(ctx, func(tx *store.Tx) error {
@@ -56,7 +57,7 @@ func (v previewSessions) Begin(ctx context.Context, host, code, nonce string) (s
 	return secret, path, expires, err
 }
 
-// Visitor implements gateway.PreviewSessions. It asks the database each time: whoever signs out, or whose token is
+// Visitor implements access.PreviewSessions. It asks the database each time: whoever signs out, or whose token is
 // gone, is so at once.
 func (v previewSessions) Visitor(ctx context.Context, host, app, secret string) error {
 	return auth.Visitor(ctx, v.db, host, app, secret, time.Now())

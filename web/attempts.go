@@ -29,7 +29,7 @@ func (a *attempts) failed(remote string, now time.Time) time.Duration {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.known == nil || len(a.known) > maxAddresses { // tokens are long: what is forgotten here opens no door
+	if a.known == nil || len(a.known) > maxAddresses { // tokens are long: what is forgotten here helps nobody who guesses
 		a.known = map[string]*rate.Limiter{}
 	}
 	limit := a.known[address]

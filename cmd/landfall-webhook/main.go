@@ -1,4 +1,4 @@
-// Command landfall-webhook is the door of webhooks: landfall with the role webhook.
+// Command landfall-webhook takes webhooks: landfall with the role webhook.
 package main
 
 import (

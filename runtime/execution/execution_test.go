@@ -18,7 +18,6 @@ import (
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/testkit"
@@ -224,9 +223,9 @@ func TestFailures(t *testing.T) {
 		outcome execution.Outcome
 		log     string
 	}{
-		{"timeout", &landfall.Error{Message: "too slow", Err: &runner.FunctionError{Reason: runner.Timeout, Trace: "secret"}}, nil,
+		{"timeout", &landfall.Error{Message: "too slow", Err: &function.Error{Reason: function.Timeout, Trace: "secret"}}, nil,
 			"timeout", "too slow", execution.Failed, "too slow\n"},
-		{"busy", &landfall.Error{Kind: landfall.Unavailable, Message: "later", Err: &runner.FunctionError{Reason: runner.Busy}}, nil,
+		{"busy", &landfall.Error{Kind: landfall.Unavailable, Message: "later", Err: &function.Error{Reason: function.Busy}}, nil,
 			"busy", "later", execution.Busy, ""},
 		{"left", &landfall.Error{Kind: landfall.Canceled, Message: "gone"}, nil, "canceled", "gone", execution.Canceled, ""},
 		{"package", &landfall.Error{Kind: landfall.NotFound, Message: "no package"}, nil, "not-found", "no package", execution.Refused, "no package\n"},
@@ -264,7 +263,7 @@ func TestLogSaysWhy(t *testing.T) {
 		f.shown("x-" + name)
 		return f.log("x-" + name)
 	}
-	exit := &landfall.Error{Message: "it ended with exit code 3", Err: &runner.FunctionError{Reason: runner.Exit}}
+	exit := &landfall.Error{Message: "it ended with exit code 3", Err: &function.Error{Reason: function.Exit}}
 	testkit.Equal(t, "log of one that ended", logs("ended", exit), "half a li\nit ended with exit code 3\n")
 	testkit.Equal(t, "log of one that answered with an error", logs("answered", nil), "half a li")
 }
@@ -277,7 +276,7 @@ func (picky) Sent() int64 { return 0 }
 
 // Judge implements function.Recipient.
 func (picky) Judge(event.Event) error {
-	return &landfall.Error{Op: "test", Message: "hunter2 is no header", Err: &runner.FunctionError{Reason: runner.Protocol}}
+	return &landfall.Error{Op: "test", Message: "hunter2 is no header", Err: &function.Error{Reason: function.Protocol}}
 }
 
 // A call whose answer nobody can use did not succeed: the record says so, and the log why, as the page tells its
@@ -290,7 +289,7 @@ func TestUnusableAnswer(t *testing.T) {
 	testkit.Equal(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
 	x := f.shown("x-1")
 	testkit.Equal(t, "state", x.State, landfall.ExecutionFailed)
-	testkit.Equal(t, "reason", x.Reason, string(runner.Protocol))
+	testkit.Equal(t, "reason", x.Reason, string(function.Protocol))
 	testkit.Equal(t, "log", f.log("x-1"), "[secret] is no header\n")
 }
 
@@ -390,7 +389,7 @@ func TestOverload(t *testing.T) {
 	for i := range calls {
 		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
 			if i%(calls/failures) == 0 {
-				return event.Event{}, &landfall.Error{Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+				return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.Exit}}
 			}
 			return greets(ctx, e)
 		})
@@ -567,14 +566,14 @@ func TestAcceptedAgain(t *testing.T) {
 		switch {
 		case e.ID() == "fails":
 			calls.Add(1)
-			return event.Event{}, &landfall.Error{Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+			return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.Exit}}
 		case e.ID() == "dies":
 			calls.Add(1)
-			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &runner.FunctionError{Reason: runner.Lost}}
+			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &function.Error{Reason: function.Lost}}
 		case calls.Add(1) == 1 && e.ID() == "lost":
-			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &runner.FunctionError{Reason: runner.Lost}}
+			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &function.Error{Reason: function.Lost}}
 		case calls.Load() == 1:
-			return event.Event{}, &landfall.Error{Kind: landfall.Unavailable, Err: &runner.FunctionError{Reason: runner.Busy}}
+			return event.Event{}, &landfall.Error{Kind: landfall.Unavailable, Err: &function.Error{Reason: function.Busy}}
 		}
 		return greets(ctx, e)
 	})

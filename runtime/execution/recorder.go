@@ -277,7 +277,7 @@ type conclusion struct {
 }
 
 func conclude(answer event.Event, err error) conclusion {
-	fault, outcome := runner.ErrorOf(err), outcomeOf(err)
+	fault, outcome := function.ErrorOf(err), outcomeOf(err)
 	if err == nil {
 		said, is, unlike := event.ErrorOf(answer)
 		if !is && unlike == nil {
@@ -290,9 +290,9 @@ func conclude(answer event.Event, err error) conclusion {
 }
 
 func outcomeOf(err error) Outcome {
-	fault, ok := errors.AsType[*runner.FunctionError](err)
+	fault, ok := errors.AsType[*function.Error](err)
 	switch {
-	case ok && fault.Reason == runner.Busy:
+	case ok && fault.Reason == function.Busy:
 		return Busy
 	case ok:
 		return Failed

@@ -17,7 +17,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
 )
@@ -201,8 +200,8 @@ func again(err error, attempt int64) bool {
 
 // isLost reports whether a function may have run of which nobody knows what it did.
 func isLost(err error) bool {
-	fault, ok := errors.AsType[*runner.FunctionError](err)
-	return ok && fault.Reason == runner.Lost
+	fault, ok := errors.AsType[*function.Error](err)
+	return ok && fault.Reason == function.Lost
 }
 
 // giveBack lets an execution wait on: the longer it has waited, the longer. tried says that it counts as an attempt.

@@ -1,19 +1,15 @@
 package gateway
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/contract"
-	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/gateway/access"
+	"landfall.dev/landfall/runtime/gateway/functions"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
-	"landfall.dev/landfall/runtime/trigger"
 )
 
 // Fire answers at registry.TriggerPath + NAMESPACE/APP/TRIGGER of the control host, and for another release than the
@@ -26,14 +22,14 @@ import (
 //
 // What an Authorization header says is for the control host, and no function gets it.
 func (g *Gateway) Fire(w http.ResponseWriter, r *http.Request) {
-	c := counted{ResponseWriter: w}
+	c := page.Writer{ResponseWriter: w}
 	g.count(g.fire(&c, r), &c)
 }
 
 // fire answers as Fire, and returns the app that it was for; none when there is no such app.
 func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 	h := w.Header()
-	h["X-Content-Type-Options"] = g.headers.nosniff
+	h["X-Content-Type-Options"] = g.nosniff
 	table := g.registry.Table()
 	if table == nil {
 		h.Set("Retry-After", "1")
@@ -48,7 +44,7 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 	namespace, rest, _ := strings.Cut(below, "/")
 	name, rest, _ := strings.Cut(rest, "/")
 	name, selector, _ := strings.Cut(name, ":")
-	found, app, ok := g.resolve(w, r, table, Host{App: name, Selector: selector})
+	found, app, ok := g.resolve(w, r, table, hostname.Host{App: name, Selector: selector})
 	if !ok {
 		return app
 	}
@@ -64,37 +60,12 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 		return app
 	}
 	if r.Header.Get("Accept") == eventType {
-		g.call(w, r, t, landfall.AccessToken, replyEvent)
+		g.functions.Serve(w, r, t, landfall.AccessToken, functions.Event)
 		return app
 	}
-	g.call(w, r, t, stricter(t.Access(), found.SignedIn), nil)
+	g.functions.Serve(w, r, t, access.Stricter(t.Access(), found.SignedIn), functions.HTTP)
 	return app
 }
 
 // eventType is what somebody accepts who wants an event, and not what HTTP makes of it.
 const eventType = "application/cloudevents+json"
-
-// replyEvent answers with the event that a function answered with, or for the error with one that stands in its place.
-func replyEvent(w http.ResponseWriter, asked, answer event.Event, err error) {
-	status := http.StatusOK
-	if err != nil {
-		status = pageOfFailure(err).Status
-		answer = event.Answer(asked, uuid.NewString())
-		if _, refused := errors.AsType[*contract.MismatchError](err); refused { // then there was no execution
-			status = http.StatusBadRequest
-			delete(w.Header(), page.ExecutionHeader)
-		} else {
-			event.SetExecution(&answer, event.ExecutionOf(asked))
-		}
-		event.SetError(&answer, runner.ErrorOf(err))
-	}
-	_ = event.Write(w, status, event.Structured, answer) // the client may be gone
-}
-
-// byHand returns the event of a schedule or a queue that somebody fires with a request.
-func byHand(r *http.Request, t *registry.Trigger, execution string, data []byte) event.Event {
-	e := trigger.NewEvent(t)
-	setData(&e, r, data)
-	event.SetExecution(&e, execution)
-	return e
-}

@@ -10,10 +10,10 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 // A trigger that is fired by its name answers as at its route, whatever app, release or trigger there is or was.
@@ -109,7 +109,7 @@ func TestFireForEvent(t *testing.T) {
 	preview.Triggers = app.Releases[0].Triggers
 	app.Releases, app.SignedIn = append(app.Releases, preview), true
 	errs := map[string]error{
-		"/late":    &landfall.Error{Message: "it took too long", Err: &runner.FunctionError{Reason: runner.Timeout, Trace: "line 7"}},
+		"/late":    &landfall.Error{Message: "it took too long", Err: &function.Error{Reason: function.Timeout, Trace: "line 7"}},
 		"/refused": &landfall.Error{Kind: landfall.Invalid, Message: "it does not fit", Err: &contract.MismatchError{}},
 	}
 	s := newSite(t, content, func(c *gateway.Config) {

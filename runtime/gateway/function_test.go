@@ -20,7 +20,6 @@ import (
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 // plain is a Caller that knows of a call only the function and the event.
@@ -455,8 +454,8 @@ func TestNoFunctions(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	const secret = "postgres://secret"
-	failed := func(kind landfall.Kind, reason runner.Reason) error {
-		return &landfall.Error{Kind: kind, Message: secret, Err: &runner.FunctionError{Reason: reason, Trace: secret, RetryAfter: 1500 * time.Millisecond}}
+	failed := func(kind landfall.Kind, reason function.Reason) error {
+		return &landfall.Error{Kind: kind, Message: secret, Err: &function.Error{Reason: reason, Trace: secret, RetryAfter: 1500 * time.Millisecond}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -465,12 +464,12 @@ func TestFailures(t *testing.T) {
 		words  string
 		retry  string
 	}{
-		{"busy", failed(landfall.Unavailable, runner.Busy), 503, "Busy", "2"},
-		{"timeout", failed(landfall.Internal, runner.Timeout), 504, "too long", ""},
-		{"exit", failed(landfall.Internal, runner.Exit), 502, "ended", ""},
-		{"memory", failed(landfall.Internal, runner.Memory), 502, "memory", ""},
-		{"protocol", failed(landfall.Internal, runner.Protocol), 502, "no event", ""},
-		{"too large", failed(landfall.Internal, runner.TooLarge), 502, `answer bytes`, ""},
+		{"busy", failed(landfall.Unavailable, function.Busy), 503, "Busy", "2"},
+		{"timeout", failed(landfall.Internal, function.Timeout), 504, "too long", ""},
+		{"exit", failed(landfall.Internal, function.Exit), 502, "ended", ""},
+		{"memory", failed(landfall.Internal, function.Memory), 502, "memory", ""},
+		{"protocol", failed(landfall.Internal, function.Protocol), 502, "no event", ""},
+		{"too large", failed(landfall.Internal, function.TooLarge), 502, `answer bytes`, ""},
 		{"refused here", &landfall.Error{Kind: landfall.Forbidden, Message: secret}, 503, "do not run here", ""},
 		{"stopping", &landfall.Error{Kind: landfall.Canceled, Message: secret}, 503, "Not right now", "1"},
 		{"storage down", &landfall.Error{Kind: landfall.Unavailable, Message: secret}, 503, "Not right now", "1"},

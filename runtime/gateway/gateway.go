@@ -9,12 +9,14 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/gateway/access"
 	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/functions"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/trace"
@@ -44,13 +46,11 @@ type Config struct {
 
 	Functions function.Caller // what routes lead to; nil: this process calls none, and says so
 
-	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil
-	// is yes, Unauthorized that nobody is known by what the request has, Forbidden that who is known may not. Every other
-	// error is a failure, and nobody may then. nil: nobody may.
+	// Allowed says who may call what is not public; access.Guard says how. nil: nobody may.
 	Allowed func(r *http.Request, app string, access landfall.Access) error
 
 	// Sessions let people who are signed in at the control host see what is for them alone; nil: only tokens do.
-	Sessions PreviewSessions
+	Sessions access.PreviewSessions
 
 	MaxRequest  int64         // bytes of the body of a request to a function
 	MaxRequests int64         // bytes of all of them together, while they are read and answered
@@ -77,48 +77,39 @@ type Registry interface {
 	Expired(ctx context.Context, app, selector string, joined bool) (landfall.UID, error)
 }
 
-// Gateway serves releases. It is an http.Handler for every host that Hosts does not call Control.
+// Gateway serves releases. It is an http.Handler for every host that hostname.Hosts does not call Control.
 type Gateway struct {
-	guard
-
-	registry Registry
-	files    *files.Server
-	redact   func(f *landfall.Function, text string) string
-	answered func(app string, status int, bytes int64)
-	tracer   *trace.Tracer
-	headers  headers
-
-	functions   function.Caller
-	bodies      atomic.Int64 // bytes that bodies of requests take now
-	maxRequest  int64
-	maxRequests int64
-	bodyTimeout time.Duration
-	scheme      string
+	registry  Registry
+	guard     *access.Guard
+	files     *files.Server
+	functions *functions.Server
+	log       *slog.Logger
+	answered  func(app string, status int, bytes int64)
+	nosniff   []string // the value of a header, which nobody changes
 }
-
-// headers are values of headers that are made once: nobody changes them.
-type headers struct{ nosniff, answered []string }
 
 // New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used
 // is Internal.
 func New(c Config) (*Gateway, error) {
-	hosts, err := NewHosts(c.Domain, c.Control)
+	hosts, err := hostname.New(c.Domain, c.Control)
 	if err != nil {
 		return nil, err
 	}
 	c = c.withDefaults()
-	who := guard{Hosts: hosts, sessions: c.Sessions, allowed: c.Allowed, log: c.Log}
+	guard := &access.Guard{Hosts: hosts, Sessions: c.Sessions, Allowed: c.Allowed, Log: c.Log}
 	served, err := files.New(files.Config{
 		Content: c.Content, Registry: c.Registry, CacheDir: c.CacheDir, CacheBytes: c.CacheBytes, MemoryBytes: c.MemoryBytes,
-		SeesPast: who.seesPast, Log: c.Log, Now: c.Now,
+		SeesPast: guard.SeesPast, Log: c.Log, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Gateway{
-		guard: who, registry: c.Registry, files: served, redact: c.Redact, answered: c.Answered, tracer: c.Tracer,
-		headers:   headers{nosniff: []string{"nosniff"}, answered: []string{"private, no-cache"}},
-		functions: c.Functions, maxRequest: c.MaxRequest, maxRequests: c.MaxRequests, bodyTimeout: c.BodyTimeout, scheme: c.Scheme,
+		registry: c.Registry, guard: guard, files: served, log: c.Log, answered: c.Answered, nosniff: []string{"nosniff"},
+		functions: functions.New(functions.Config{
+			Caller: c.Functions, Guard: guard, MaxRequest: c.MaxRequest, MaxRequests: c.MaxRequests, BodyTimeout: c.BodyTimeout,
+			Scheme: c.Scheme, Log: c.Log, Redact: c.Redact, Tracer: c.Tracer,
+		}),
 	}, nil
 }
 
@@ -146,18 +137,18 @@ func (g *Gateway) Cache() files.Cache { return g.files.Cache() }
 
 // ServeHTTP answers for the hosts of releases: the routes of a release first, then its files.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := counted{ResponseWriter: w}
+	c := page.Writer{ResponseWriter: w}
 	g.count(g.answer(&c, r), &c)
 }
 
 // count tells what an answer for an app was. It cuts the connection when the answer broke off, or when there is none
 // because the client is taken for gone: net/http would answer 200 with nothing, and one that only says no more still
 // listens.
-func (g *Gateway) count(app string, c *counted) {
-	if g.answered != nil && c.status != 0 { // else the client went away, and got none
-		g.answered(app, c.status, c.bytes)
+func (g *Gateway) count(app string, c *page.Writer) {
+	if g.answered != nil && c.Status != 0 { // else the client went away, and got none
+		g.answered(app, c.Status, c.Bytes)
 	}
-	if c.cut || c.status == 0 {
+	if c.Cut || c.Status == 0 {
 		panic(http.ErrAbortHandler) //nolint:forbidigo // there is no other way to tell net/http
 	}
 }
@@ -165,15 +156,15 @@ func (g *Gateway) count(app string, c *counted) {
 // answer answers a request, and returns the app whose host it was for; none when there is no such app.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	h := w.Header()
-	h["X-Content-Type-Options"] = g.headers.nosniff
+	h["X-Content-Type-Options"] = g.nosniff
 	table := g.registry.Table()
 	if table == nil {
 		h.Set("Retry-After", "1")
 		page.Write(w, r, pageStarting())
 		return ""
 	}
-	host := g.Classify(r.Host)
-	if host.Kind != ReleaseHost {
+	host := g.guard.Hosts.Classify(r.Host)
+	if host.Kind != hostname.Release {
 		page.Write(w, r, pageUnknownHost())
 		return ""
 	}
@@ -189,7 +180,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 
 // resolve returns what a host leads to, and its app; none when there is no such app. When it leads to no release that
 // can be served, it answers, and returns false.
-func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registry.Table, host Host) (found registry.Resolution, app string, ok bool) {
+func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registry.Table, host hostname.Host) (found registry.Resolution, app string, ok bool) {
 	h := w.Header()
 	found = table.Resolve(host.App, host.Selector, host.Joined)
 	if found.Outcome != registry.UnknownApp && found.Outcome != registry.DeletedApp {
@@ -238,8 +229,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.R
 		page.Redirect(w, path, r.URL.RawQuery)
 		return
 	}
-	if path == PreviewPath && g.sessions != nil && files.Reads(r) {
-		g.beginSession(w, r)
+	if path == access.PreviewPath && g.guard.Sessions != nil && page.Reads(r) {
+		g.guard.BeginSession(w, r)
 		return
 	}
 	if (routed || found.SignedIn) && g.route(w, r, found, path) {

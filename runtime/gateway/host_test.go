@@ -11,22 +11,24 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // hostCase is a Host header and what it must lead to.
 type hostCase struct {
 	host string
-	want gateway.Host
+	want hostname.Host
 }
 
 func hosts() []hostCase {
-	live := gateway.Host{Kind: gateway.ReleaseHost, App: "shop"}
-	dotted := gateway.Host{Kind: gateway.ReleaseHost, App: "shop", Selector: "aaaaaaa2"}
-	joined := gateway.Host{Kind: gateway.ReleaseHost, App: "shop", Selector: "aaaaaaa2", Joined: true}
-	control, unknown := gateway.Host{Kind: gateway.Control}, gateway.Host{}
-	app := func(name string) gateway.Host { return gateway.Host{Kind: gateway.ReleaseHost, App: name} }
+	live := hostname.Host{Kind: hostname.Release, App: "shop"}
+	dotted := hostname.Host{Kind: hostname.Release, App: "shop", Selector: "aaaaaaa2"}
+	joined := hostname.Host{Kind: hostname.Release, App: "shop", Selector: "aaaaaaa2", Joined: true}
+	control, unknown := hostname.Host{Kind: hostname.Control}, hostname.Host{}
+	app := func(name string) hostname.Host { return hostname.Host{Kind: hostname.Release, App: name} }
 	return []hostCase{
 		{"shop.releases.test", live},
 		{"SHOP.Releases.TEST", live},
@@ -154,17 +156,26 @@ func hostSite(t testing.TB) *site {
 			Releases: []registry.Release{content.release(id, files{"/index.html": "page of " + name})},
 		})
 	}
-	return newSite(t, content, func(c *gateway.Config) { c.Domain, c.Control = "Releases.Test.", "panel.releases.test:8080" }, apps...)
+	return newSite(t, content, func(c *gateway.Config) { c.Domain, c.Control = hostsDomain, hostsControl }, apps...)
+}
+
+// The names of hostSite.
+const hostsDomain, hostsControl = "Releases.Test.", "panel.releases.test:8080"
+
+// names returns the hosts of hostSite.
+func names(t testing.TB) hostname.Hosts {
+	t.Helper()
+	return testkit.Must(hostname.New(hostsDomain, hostsControl))(t)
 }
 
 // Every host is classified by one rule, and over the wire reaches the app that it names or none.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	s := hostSite(t)
+	s, named := hostSite(t), names(t)
 	for i, c := range hosts() {
 		t.Run(fmt.Sprintf("%d %.40q", i, c.host), func(t *testing.T) {
 			t.Parallel()
-			if got := s.gateway.Classify(c.host); got != c.want {
+			if got := named.Classify(c.host); got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 			status, release, body := s.raw(t, "GET / HTTP/1.1\r\nHost: "+c.host+"\r\nConnection: close\r\n\r\n")
@@ -243,25 +254,25 @@ func FuzzHost(f *testing.F) {
 	for _, c := range hosts() {
 		f.Add(c.host)
 	}
-	s := hostSite(f)
+	named := names(f)
 	f.Fuzz(func(t *testing.T, host string) {
-		name, ok := gateway.CanonicalHost(host)
-		got := s.gateway.Classify(host)
+		name, ok := hostname.Canonical(host)
+		got := named.Classify(host)
 		if !ok {
-			if name != "" || got.Kind != gateway.Unknown {
+			if name != "" || got.Kind != hostname.Unknown {
 				t.Fatalf("got %q and %+v for a host that is refused", name, got)
 			}
 			return
 		}
-		if again, ok := gateway.CanonicalHost(name); !ok || again != name {
+		if again, ok := hostname.Canonical(name); !ok || again != name {
 			t.Fatalf("got %q, %v for the canonical %q", again, ok, name)
 		}
 		for _, twin := range []string{strings.ToUpper(name), name + ":8080"} {
-			if same := s.gateway.Classify(twin); same != got {
+			if same := named.Classify(twin); same != got {
 				t.Fatalf("got %+v for %q, want %+v as for %q", same, twin, got, host)
 			}
 		}
-		if got.Kind == gateway.ReleaseHost && (got.App == "" || strings.ContainsAny(got.App+got.Selector, "./\\%:@[] ")) {
+		if got.Kind == hostname.Release && (got.App == "" || strings.ContainsAny(got.App+got.Selector, "./\\%:@[] ")) {
 			t.Fatalf("got %+v for %q", got, host)
 		}
 	})

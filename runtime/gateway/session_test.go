@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/access"
 )
 
 // previewSessions knows one visitor.
@@ -73,8 +74,8 @@ func TestVisitsDown(t *testing.T) {
 		c.Functions, c.Sessions = says("secret"), previewSessions{&landfall.Error{Kind: landfall.Unavailable, Err: errors.New("the database is down")}}
 	}, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	s.get(t, host, "/", "Cookie", ada).wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
-	s.get(t, host, gateway.PreviewPath+"?code=x", "Cookie", "__Host-landfall-nonce=x").wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
-	s.get(t, host, gateway.PreviewPath+"?code=x").wantPage(t, http.StatusBadRequest, "aaaaaaa2", "The sign-in did not work")
+	s.get(t, host, access.PreviewPath+"?code=x", "Cookie", "__Host-landfall-nonce=x").wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
+	s.get(t, host, access.PreviewPath+"?code=x").wantPage(t, http.StatusBadRequest, "aaaaaaa2", "The sign-in did not work")
 	s.do(t, http.MethodHead, host, "/", "Accept", "text/html").want(t, http.StatusSeeOther, "aaaaaaa2", "")
 }
 

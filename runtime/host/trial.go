@@ -11,7 +11,6 @@ import (
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
 
@@ -42,8 +41,8 @@ func (t *Trials) Try(ctx context.Context, f landfall.Function, e event.Event) (e
 	}
 	event.NewAddition(event.Trigger{FunctionURL: invoke.AddressOf(&f), Config: f.Config}).AddTo(&e)
 	answer, err := t.host.Call(ctx, function.Call{Function: &f, Event: e})
-	fault, ok := errors.AsType[*runner.FunctionError](err)
-	if !ok || fault.Reason == runner.Busy {
+	fault, ok := errors.AsType[*function.Error](err)
+	if !ok || fault.Reason == function.Busy {
 		return answer, err
 	}
 	message := landfall.MessageOf(err)

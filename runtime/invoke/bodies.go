@@ -13,7 +13,7 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// Bodies bounds what the requests at a door hold at a time: a token for one app must not take the memory of all. Its
+// Bodies bounds what the requests at an endpoint hold at a time: a token for one app must not take the memory of all. Its
 // zero value has the usual bounds.
 type Bodies struct {
 	Bytes int64         // of all bodies that are being read and answered; 256 MiB

@@ -19,7 +19,6 @@ import (
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 // triggers are those that any event is for.
@@ -117,7 +116,7 @@ func TestValidation(t *testing.T) {
 // Why an event was not answered is said as at the door of one function.
 func TestEventsFail(t *testing.T) {
 	t.Parallel()
-	busy := &landfall.Error{Kind: landfall.Unavailable, Message: "all are at work", Err: &runner.FunctionError{Reason: runner.Busy, RetryAfter: 1500 * time.Millisecond}}
+	busy := &landfall.Error{Kind: landfall.Unavailable, Message: "all are at work", Err: &function.Error{Reason: function.Busy, RetryAfter: 1500 * time.Millisecond}}
 	for name, c := range map[string]struct {
 		found  []*registry.Trigger
 		find   error
@@ -130,8 +129,8 @@ func TestEventsFail(t *testing.T) {
 		"not read yet":  {nil, &landfall.Error{Kind: landfall.Unavailable, Message: "wait"}, nil, http.StatusServiceUnavailable, "1"},
 		"not readable":  {nil, &landfall.Error{Kind: landfall.Invalid, Message: "protocol"}, nil, http.StatusBadRequest, ""},
 		"busy":          {[]*registry.Trigger{bound("shop", "a")}, nil, busy, http.StatusServiceUnavailable, "2"},
-		"timeout":       {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &runner.FunctionError{Reason: runner.Timeout}}, http.StatusGatewayTimeout, ""},
-		"ended":         {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &runner.FunctionError{Reason: runner.Exit}}, http.StatusBadGateway, ""},
+		"timeout":       {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &function.Error{Reason: function.Timeout}}, http.StatusGatewayTimeout, ""},
+		"ended":         {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &function.Error{Reason: function.Exit}}, http.StatusBadGateway, ""},
 		"gone":          {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Kind: landfall.NotFound}, http.StatusBadGateway, ""},
 	} {
 		h := events(triggers{c.found, c.find, func(_ *registry.Trigger, e event.Event) (event.Event, error) { return e, c.run }})

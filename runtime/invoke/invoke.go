@@ -1,4 +1,4 @@
-// Package invoke has the doors at which programs give CloudEvents to functions: to one by its name and version, of
+// Package invoke has the endpoints at which programs give CloudEvents to functions: to one by its name and version, of
 // which GET tells what is needed to run it, and to those of the triggers that an event is for.
 package invoke
 
@@ -18,7 +18,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/images"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 // Path is where Handler is served: Path + NAMESPACE/NAME:SELECTOR.
@@ -153,13 +152,13 @@ func StatusOf(err error) int {
 	if _, large := errors.AsType[*event.TooLargeError](err); large {
 		return http.StatusRequestEntityTooLarge
 	}
-	if fault, ok := errors.AsType[*runner.FunctionError](err); ok {
+	if fault, ok := errors.AsType[*function.Error](err); ok {
 		switch fault.Reason {
-		case runner.Busy:
+		case function.Busy:
 			return http.StatusServiceUnavailable
-		case runner.Timeout:
+		case function.Timeout:
 			return http.StatusGatewayTimeout
-		case runner.Exit, runner.Memory, runner.Protocol, runner.TooLarge, runner.Lost:
+		case function.Exit, function.Memory, function.Protocol, function.TooLarge, function.Lost:
 		}
 		return http.StatusBadGateway
 	}

@@ -15,7 +15,6 @@ import (
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 // functions run as a Go function.
@@ -175,8 +174,8 @@ func TestCall(t *testing.T) {
 func TestCallRefused(t *testing.T) {
 	t.Parallel()
 	fails := func(err error) functions { return func(event.Event) (event.Event, error) { return event.Event{}, err } }
-	because := func(reason runner.Reason) functions {
-		return fails(&landfall.Error{Op: "test", Message: "the function did not", Err: &runner.FunctionError{Reason: reason, Trace: "at line 3", RetryAfter: 1500 * time.Millisecond}})
+	because := func(reason function.Reason) functions {
+		return fails(&landfall.Error{Op: "test", Message: "the function did not", Err: &function.Error{Reason: reason, Trace: "at line 3", RetryAfter: 1500 * time.Millisecond}})
 	}
 	for name, c := range map[string]struct {
 		run                             functions
@@ -197,9 +196,9 @@ func TestCallRefused(t *testing.T) {
 		"no source":       {echo, "POST", path, "caller", strings.Replace(greet, `"source":"/me",`, "", 1), structured, 400, "source"},
 		// N-022: the limit is named
 		"too large": {echo, "POST", path, "caller", strings.Replace(greet, "hi", strings.Repeat("x", 1000), 1), structured, 413, "event bytes"},
-		"busy":      {because(runner.Busy), "POST", path, "caller", greet, structured, 503, "busy"},
-		"timeout":   {because(runner.Timeout), "POST", path, "caller", greet, structured, 504, "timeout"},
-		"exit":      {because(runner.Exit), "POST", path, "caller", greet, structured, 502, "at line 3"},
+		"busy":      {because(function.Busy), "POST", path, "caller", greet, structured, 503, "busy"},
+		"timeout":   {because(function.Timeout), "POST", path, "caller", greet, structured, 504, "timeout"},
+		"exit":      {because(function.Exit), "POST", path, "caller", greet, structured, 502, "at line 3"},
 		"off":       {fails(&landfall.Error{Op: "test", Kind: landfall.Forbidden, Message: "functions are refused here"}), "POST", path, "caller", greet, structured, 503, "refused here"},
 	} {
 		w := ask(door(c.run), c.method, c.path, c.token, structured, c.body)

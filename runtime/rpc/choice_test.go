@@ -19,7 +19,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/rpc"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
 
@@ -94,7 +93,7 @@ func (s *stub) at() string { return s.Listener.Addr().String() }
 
 func busy(w http.ResponseWriter, r *http.Request) {
 	rpc.WriteError(w, r, event.Structured, ask("x", ""), &landfall.Error{
-		Kind: landfall.Unavailable, Message: "as many as may be", Err: &runner.FunctionError{Reason: runner.Busy, RetryAfter: 2 * time.Second},
+		Kind: landfall.Unavailable, Message: "as many as may be", Err: &function.Error{Reason: function.Busy, RetryAfter: 2 * time.Second},
 	})
 }
 
@@ -110,7 +109,7 @@ func TestBusyElsewhere(t *testing.T) {
 	f := w.function("greet", counter)
 	one, two, three := newStub(t, busy), newStub(t, busy), newStub(t, busy)
 	_, err := w.router(nil, one.at(), two.at(), three.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
-	if reason(err) != runner.Busy || landfall.KindOf(err) != landfall.Unavailable {
+	if reason(err) != function.Busy || landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("where all are busy the error is %v, want that", err)
 	}
 	if n := one.calls.Load() + two.calls.Load() + three.calls.Load(); n != 2 {
@@ -126,7 +125,7 @@ func TestBusyElsewhere(t *testing.T) {
 		t.Error("the busy runner was never asked")
 	}
 	alone := w.router(nil, full.at())
-	if _, err := alone.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); reason(err) != runner.Busy {
+	if _, err := alone.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); reason(err) != function.Busy {
 		t.Errorf("where there is no other one the error is %v, want that it is busy", err)
 	}
 }
@@ -139,7 +138,7 @@ func TestLostIsNotRepeated(t *testing.T) {
 	one, two := newStub(t, cut), newStub(t, cut)
 	through := w.router(nil, w.serve(w.router(nil, one.at(), two.at())))
 	_, err := through.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
-	if reason(err) != runner.Lost || !strings.Contains(landfall.MessageOf(err), "may have run") {
+	if reason(err) != function.Lost || !strings.Contains(landfall.MessageOf(err), "may have run") {
 		t.Errorf("the error is %v, want that the call is lost and may have run", err)
 	}
 	if n := one.calls.Load() + two.calls.Load(); n != 1 {
@@ -178,7 +177,7 @@ func TestHostileAnswers(t *testing.T) {
 				_, _ = out.Write(body)
 			})
 			for _, r := range []*rpc.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
-				if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != runner.Lost {
+				if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != function.Lost {
 					t.Errorf("the error is %v, want that the call is lost", err)
 				}
 			}
@@ -282,10 +281,10 @@ func TestKilled(t *testing.T) {
 					if answered.Add(1) == callers*calls/4 {
 						kill()
 					}
-				case reason(err) == runner.Lost:
+				case reason(err) == function.Lost:
 					lost.Add(1)
 				default:
-					t.Errorf("a caller is told %v (%+v)", err, runner.ErrorOf(err))
+					t.Errorf("a caller is told %v (%+v)", err, function.ErrorOf(err))
 				}
 			}
 		})

@@ -13,7 +13,7 @@
 // # The answer
 //
 // Who accepts nothing else gets the function's answer as an event in the form of the request, and an error as an event
-// with an error. Who accepts ContentType gets frames: pieces of the execution's log as they come, and at last the
+// with an error. Who accepts contentType gets frames: pieces of the execution's log as they come, and at last the
 // answer or the error with all that it says, so that it is the same error as in one process. A frame is a letter for
 // its kind, the number of its bytes as four bytes, the first the highest, and these bytes.
 //
@@ -31,7 +31,7 @@
 // # What did not begin
 //
 // An answer with the header Landfall-Refused says that the function surely did not begin: it may be called elsewhere.
-// Of a connection that breaks after the event was sent nobody knows whether it did, and the error says so: runner.Lost.
+// Of a connection that breaks after the event was sent nobody knows whether it did, and the error says so: function.Lost.
 //
 // # The router
 //

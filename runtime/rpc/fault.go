@@ -6,23 +6,23 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 )
 
 // fault is an error as it travels: what people are shown of it, and what programs decide by. Its causes stay where they
 // are, in the log of the process that had them.
 type fault struct {
-	Kind       string        `json:"kind"`
-	Message    string        `json:"message,omitempty"`
-	Reason     runner.Reason `json:"reason,omitempty"`
-	Trace      string        `json:"trace,omitempty"`
-	RetryAfter int64         `json:"retry_after,omitempty"` // milliseconds
+	Kind       string          `json:"kind"`
+	Message    string          `json:"message,omitempty"`
+	Reason     function.Reason `json:"reason,omitempty"`
+	Trace      string          `json:"trace,omitempty"`
+	RetryAfter int64           `json:"retry_after,omitempty"` // milliseconds
 }
 
 // encodeFault writes an error.
 func encodeFault(err error) []byte {
 	f := fault{Kind: landfall.KindOf(err).String(), Message: landfall.MessageOf(err)}
-	if cause, ok := errors.AsType[*runner.FunctionError](err); ok {
+	if cause, ok := errors.AsType[*function.Error](err); ok {
 		f.Reason, f.Trace, f.RetryAfter = cause.Reason, cause.Trace, cause.RetryAfter.Milliseconds()
 	}
 	text, err := json.Marshal(f)
@@ -48,7 +48,7 @@ func decodeFault(op landfall.Op, text []byte) *landfall.Error {
 	if f.Reason != "" {
 		const most = int64(time.Hour / time.Millisecond) // whatever a process says that ran something else than it should
 		retry := time.Duration(min(max(f.RetryAfter, 0), most)) * time.Millisecond
-		e.Err = &runner.FunctionError{Reason: f.Reason, Trace: f.Trace, RetryAfter: retry}
+		e.Err = &function.Error{Reason: f.Reason, Trace: f.Trace, RetryAfter: retry}
 	}
 	return e
 }
@@ -57,7 +57,7 @@ func decodeFault(op landfall.Op, text []byte) *landfall.Error {
 func lost(cause error) error {
 	return &landfall.Error{
 		Op: "call", Message: "the connection to what ran the function was lost: the function may have run, wholly or in part",
-		Err: errors.Join(&runner.FunctionError{Reason: runner.Lost}, cause),
+		Err: errors.Join(&function.Error{Reason: function.Lost}, cause),
 	}
 }
 

@@ -25,7 +25,7 @@ func (r *Router) Drain() { r.gate.Drain() }
 func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte, rest *incoming) {
 	q, form, e, err := forward(request, body, rest)
 	if err != nil {
-		WriteError(w, request, form, e, err)
+		writeError(w, request, form, e, err)
 		return
 	}
 	defer q.Over()
@@ -37,7 +37,7 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte,
 	defer cancel()
 	s, err := r.send(ctx, q)
 	if err != nil {
-		WriteError(w, request, form, e, late(request.Context(), ctx, limit, err))
+		writeError(w, request, form, e, late(request.Context(), ctx, limit, err))
 		return
 	}
 	well := false
@@ -47,8 +47,8 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte,
 		s.Header.Del(name)
 	}
 	maps.Copy(h, s.Header)
-	if h.Get(RefusedHeader) != "" {
-		h.Set(RefusedHeader, Busy) // this process does not stop
+	if h.Get(refusedHeader) != "" {
+		h.Set(refusedHeader, busy) // this process does not stop
 	}
 	w.WriteHeader(s.StatusCode)
 	if q.Accept(s.Response) {

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// ContentType is the media type of an answer in frames, and of a request whose body follows its event.
-const ContentType = "application/x-landfall-call"
+// contentType is the media type of an answer in frames, and of a request whose body follows its event.
+const contentType = "application/x-landfall-call"
 
 // The kinds of frames.
 const (

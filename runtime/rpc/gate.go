@@ -15,12 +15,12 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
 
-// maxEvent is how many bytes an event may have between roles: more than any door takes, also when its data becomes
+// maxEvent is how many bytes an event may have between roles: more than any endpoint takes, also when its data becomes
 // base64.
 const maxEvent = 16 << 20
 
@@ -137,7 +137,7 @@ func (g *gate) call(w http.ResponseWriter, r *http.Request, answer func(http.Res
 	}
 	if err != nil {
 		w.Header().Set("Connection", "close")
-		WriteError(w, r, event.Structured, standIn(), err)
+		writeError(w, r, event.Structured, standIn(), err)
 		return
 	}
 	_ = control.SetReadDeadline(time.Time{})
@@ -153,7 +153,7 @@ func (g *gate) enter() error {
 	case g.calls >= maxCalls:
 		return &landfall.Error{
 			Op: "call", Kind: landfall.Unavailable, Message: fmt.Sprintf("%d calls are under way, which is the limit of the process; try again later", maxCalls),
-			Err: &runner.FunctionError{Reason: runner.Busy, RetryAfter: time.Second},
+			Err: &function.Error{Reason: function.Busy, RetryAfter: time.Second},
 		}
 	}
 	g.calls++
@@ -188,28 +188,28 @@ func tooLarge() error {
 }
 
 // inFrames reports whether who asks takes an answer in frames.
-func inFrames(r *http.Request) bool { return r.Header.Get("Accept") == ContentType }
+func inFrames(r *http.Request) bool { return r.Header.Get("Accept") == contentType }
 
 // inPieces reports whether who asks takes an answer while it is made.
-func inPieces(r *http.Request) bool { return inFrames(r) && r.Header.Get(StreamHeader) != "" }
+func inPieces(r *http.Request) bool { return inFrames(r) && r.Header.Get(streamHeader) != "" }
 
-// These are why a function did not begin, in RefusedHeader.
+// These are why a function did not begin, in refusedHeader.
 const (
-	Busy     = "busy"     // as many executions as may be are under way
-	Stopping = "stopping" // the process is, and takes no other call either
+	busy     = "busy"     // as many executions as may be are under way
+	stopping = "stopping" // the process is, and takes no other call either
 )
 
 // refuse answers that the function did not begin, and that the process takes no events.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if reasonOf(err) != runner.Busy {
-		w.Header().Set(RefusedHeader, Stopping)
+	if reasonOf(err) != function.Busy {
+		w.Header().Set(refusedHeader, stopping)
 	}
-	WriteError(w, r, event.Structured, standIn(), err)
+	writeError(w, r, event.Structured, standIn(), err)
 }
 
 // reasonOf returns why a function gave no answer; empty when that is not its doing.
-func reasonOf(err error) runner.Reason {
-	if fault, ok := errors.AsType[*runner.FunctionError](err); ok {
+func reasonOf(err error) function.Reason {
+	if fault, ok := errors.AsType[*function.Error](err); ok {
 		return fault.Reason
 	}
 	return ""
@@ -224,13 +224,13 @@ func standIn() event.Event {
 	return e
 }
 
-// WriteError answers with an error: in a frame to who takes it, else by an event in a form that answers the request's.
+// writeError answers with an error: in a frame to who takes it, else by an event in a form that answers the request's.
 // That the function was busy says also that it did not begin.
-func WriteError(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
+func writeError(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
 	h := w.Header()
 	status := invoke.StatusOf(err)
-	if reasonOf(err) == runner.Busy {
-		h.Set(RefusedHeader, Busy)
+	if reasonOf(err) == function.Busy {
+		h.Set(refusedHeader, busy)
 	}
 	if status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
@@ -244,7 +244,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, form event.Form, request
 
 // writeFrames answers with frames, which are all that there is.
 func writeFrames(w http.ResponseWriter, status int, frames []byte) {
-	w.Header().Set("Content-Type", ContentType)
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(frames)))
 	w.WriteHeader(status)
 	_, _ = w.Write(frames) // the caller may be gone

@@ -37,28 +37,28 @@ func (h *Handler) Drain() { h.gate.Drain() }
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, rest *incoming) {
 	e, form, err := readEvent(r, body)
 	if err != nil {
-		WriteError(w, r, form, standIn(), err)
+		writeError(w, r, form, standIn(), err)
 		return
 	}
 	name, err := named(r.Header, e)
 	if err != nil {
-		WriteError(w, r, form, e, err)
+		writeError(w, r, form, e, err)
 		return
 	}
 	f, err := h.find(r, name)
 	if err != nil {
 		h.told(r, name, e, err)
 		if landfall.Is(err, landfall.Unavailable) {
-			w.Header().Set(RefusedHeader, Busy) // another one may know it
+			w.Header().Set(refusedHeader, busy) // another one may know it
 		}
-		WriteError(w, r, form, e, err)
+		writeError(w, r, form, e, err)
 		return
 	}
 	to := &reply{w: w, r: r, form: form, request: e}
 	c := function.Call{Function: f}
 	if rest != nil {
 		if f.Body == 0 {
-			WriteError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the function takes no body that follows its event"})
+			writeError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the function takes no body that follows its event"})
 			return
 		}
 		rest.most, rest.want = f.Body, to.accept
@@ -85,7 +85,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, re
 
 // find returns the function of a name, with the resources that the request says.
 func (h *Handler) find(r *http.Request, name Name) (*landfall.Function, error) {
-	resources, err := parseResources(r.Header.Get(ResourcesHeader))
+	resources, err := parseResources(r.Header.Get(resourcesHeader))
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 )
 
 // A function's name is a URL that leads to it at any registry.
@@ -29,7 +29,7 @@ func TestName(t *testing.T) {
 		t.Errorf("it is %s, want %s", got, want)
 	}
 	for _, text := range []string{want, "https://landfall.example" + want} {
-		if n, err := ParseName(text); err != nil || n != NameOf(f) {
+		if n, err := parseName(text); err != nil || n != NameOf(f) {
 			t.Errorf("%s is %+v, %v; want %+v", text, n, err, NameOf(f))
 		}
 	}
@@ -38,12 +38,12 @@ func TestName(t *testing.T) {
 		"/functions/functions/functions:1":                 {Namespace: "functions", Name: "functions", Selector: "1"},
 		"cart":                                             {Name: "cart", Selector: landfall.Latest},
 	} {
-		if n, err := ParseName(text); err != nil || n != (Name{Reference: want}) {
+		if n, err := parseName(text); err != nil || n != (Name{Reference: want}) {
 			t.Errorf("%s is %+v, %v; want %+v", text, n, err, want)
 		}
 	}
 	for _, text := range []string{"", "/functions/", "https://[", "http://169.254.169.254/latest/meta-data/x", "/functions/a/b/c:1", "\x00"} {
-		if n, err := ParseName(text); landfall.KindOf(err) != landfall.Invalid {
+		if n, err := parseName(text); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("%q is %+v, %v; want that it is none", text, n, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestNameTravels(t *testing.T) {
 		if u, err := url.Parse(text); err != nil || u.Host != "" {
 			t.Fatalf("%q is the URL %+v, %v", text, u, err)
 		}
-		if got, err := ParseName(text); err != nil || got != n {
+		if got, err := parseName(text); err != nil || got != n {
 			t.Fatalf("%q is %+v, %v; want %+v", text, got, err, n)
 		}
 	})
@@ -93,7 +93,7 @@ func TestResourcesTravel(t *testing.T) {
 func TestFaultsTravel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range landfall.Kinds() {
-		for _, cause := range []*runner.FunctionError{nil, {Reason: runner.Busy, RetryAfter: 1500 * time.Millisecond}, {Reason: runner.Exit, Trace: "a\n\x00\"b"}} {
+		for _, cause := range []*function.Error{nil, {Reason: function.Busy, RetryAfter: 1500 * time.Millisecond}, {Reason: function.Exit, Trace: "a\n\x00\"b"}} {
 			sent := &landfall.Error{Op: "runner.Run", Kind: kind, Message: "it is \"so\"", Err: errors.New("a secret of the operator")}
 			if cause != nil {
 				sent.Err = errors.Join(cause, sent.Err)
@@ -103,7 +103,7 @@ func TestFaultsTravel(t *testing.T) {
 				t.Errorf("%s has the cause", text)
 			}
 			var got error = decodeFault("call", text)
-			fault, _ := errors.AsType[*runner.FunctionError](got)
+			fault, _ := errors.AsType[*function.Error](got)
 			if landfall.KindOf(got) != kind || landfall.MessageOf(got) != sent.Message || (fault == nil) != (cause == nil) ||
 				(fault != nil && *fault != *cause) {
 				t.Errorf("%v (%+v) is %v (%+v) on the other side", sent, cause, got, fault)
@@ -147,7 +147,7 @@ func TestNonsenseToRetry(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 / 1000} {
 		err := decodeFault("call", fmt.Appendf(nil, `{"kind":"unavailable","message":"no","reason":"busy","retry_after":%d}`, ms))
-		fault, ok := errors.AsType[*runner.FunctionError](err)
+		fault, ok := errors.AsType[*function.Error](err)
 		if !ok || fault.RetryAfter < 0 || fault.RetryAfter > time.Hour {
 			t.Errorf("%d ms: got %v", ms, err.Err)
 		}
@@ -184,8 +184,8 @@ func TestGateIsFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fault, ok := errors.AsType[*runner.FunctionError](g.enter())
-	if !ok || fault.Reason != runner.Busy || fault.RetryAfter <= 0 {
+	fault, ok := errors.AsType[*function.Error](g.enter())
+	if !ok || fault.Reason != function.Busy || fault.RetryAfter <= 0 {
 		t.Errorf("call %d makes %+v, want that the gate is busy", maxCalls+1, fault)
 	}
 	g.leave()
@@ -203,9 +203,9 @@ func TestComeAgain(t *testing.T) {
 		status               int
 		again, why, contains string
 	}{
-		{&landfall.Error{Kind: landfall.Unavailable, Message: full, Err: &runner.FunctionError{Reason: runner.Busy}}, 503, "1", Busy, full},
+		{&landfall.Error{Kind: landfall.Unavailable, Message: full, Err: &function.Error{Reason: function.Busy}}, 503, "1", Busy, full},
 		{refused(full, nil), 503, "1", "", full},
-		{&landfall.Error{Message: failed, Err: &runner.FunctionError{Reason: runner.Exit}}, 502, "", "", failed},
+		{&landfall.Error{Message: failed, Err: &function.Error{Reason: function.Exit}}, 502, "", "", failed},
 	} {
 		for _, accept := range []string{"", ContentType} {
 			w := httptest.NewRecorder()

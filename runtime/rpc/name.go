@@ -16,11 +16,11 @@ import (
 
 // The headers of a call.
 const (
-	FunctionHeader  = "Landfall-Function"  // a Name
-	ResourcesHeader = "Landfall-Resources" // of the trigger and the function
-	RefusedHeader   = "Landfall-Refused"   // of an answer: why the function did not begin
-	StreamHeader    = "Landfall-Stream"    // the answer may come while it is made
-	BodyHeader      = "Landfall-Body"      // the data of the event follows it, in frames
+	functionHeader  = "Landfall-Function"  // a Name
+	resourcesHeader = "Landfall-Resources" // of the trigger and the function
+	refusedHeader   = "Landfall-Refused"   // of an answer: why the function did not begin
+	streamHeader    = "Landfall-Stream"    // the answer may come while it is made
+	bodyHeader      = "Landfall-Body"      // the data of the event follows it, in frames
 )
 
 // Name says which function a call is for.
@@ -30,8 +30,8 @@ type Name struct {
 	ID        string       // of the function as the caller knows it; empty: it knows none
 }
 
-// NameOf returns the name of a function.
-func NameOf(f *landfall.Function) Name {
+// nameOf returns the name of a function.
+func nameOf(f *landfall.Function) Name {
 	return Name{landfall.Reference{Namespace: f.Namespace, Name: f.Name, Selector: string(f.Version)}, f.Group, f.ID}
 }
 
@@ -56,10 +56,10 @@ func (n Name) String() string {
 	return u.String()
 }
 
-// ParseName reads the URL of a function: …/functions/NAMESPACE/NAME:VERSION, or …/NAMESPACE/NAME:VERSION, with the
+// parseName reads the URL of a function: …/functions/NAMESPACE/NAME:VERSION, or …/NAMESPACE/NAME:VERSION, with the
 // parameters group and id or without. Its host does not matter: who runs functions asks its own registry. Invalid when
 // it is none.
-func ParseName(text string) (Name, error) {
+func parseName(text string) (Name, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return Name{}, notNamed(text)
@@ -78,16 +78,16 @@ func ParseName(text string) (Name, error) {
 
 func notNamed(text string) error {
 	const most = 200
-	return &landfall.Error{Op: "rpc.ParseName", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return &landfall.Error{Op: "rpc.name", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"function: it is %q, and must be the URL of a function: …%sNAMESPACE/NAME:VERSION", landfall.Printable(text[:min(len(text), most)]), invoke.Path)}
 }
 
 // named returns the function that a request names: by the header, else by the event.
 func named(h http.Header, e event.Event) (Name, error) {
-	return ParseName(cmp.Or(h.Get(FunctionHeader), event.FunctionOf(e)))
+	return parseName(cmp.Or(h.Get(functionHeader), event.FunctionOf(e)))
 }
 
-// The parameters of ResourcesHeader.
+// The parameters of resourcesHeader.
 const (
 	memoryParameter      = "memory"
 	cpuParameter         = "cpu"
@@ -131,7 +131,7 @@ func parseResources(text string) (landfall.Resources, error) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 || !setResource(&r, name, n) {
 			return landfall.Resources{}, &landfall.Error{Op: "rpc.parseResources", Kind: landfall.Invalid,
-				Message: ResourcesHeader + ": " + strconv.Quote(field) + " says nothing about resources"}
+				Message: resourcesHeader + ": " + strconv.Quote(field) + " says nothing about resources"}
 		}
 	}
 	return r, nil

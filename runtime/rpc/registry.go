@@ -21,9 +21,9 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// Door is the registry for the processes that run functions: it tells who knows the secret of the roles all that is
+// RegistryHandler is the registry for the processes that run functions: it tells who knows the secret of the roles all that is
 // needed to run one, at invoke.Path, where others are told what they may know.
-type Door struct {
+type RegistryHandler struct {
 	// Find returns the function that a reference means, as it runs in a group version, or, for none, where its name finds
 	// it. NotFound, with a sentence, when there is none.
 	Find func(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error)
@@ -34,7 +34,7 @@ type Door struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *RegistryHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case knows(r, d.Secret) && r.Method == http.MethodGet:
 		w.Header().Set("Cache-Control", "no-store")
@@ -47,12 +47,12 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // tell answers with one function, or with all of live releases.
-func (d *Door) tell(w http.ResponseWriter, r *http.Request) {
+func (d *RegistryHandler) tell(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == invoke.Path {
 		write(w, append([]*landfall.Function{}, d.Live()...)) // none is a list as well
 		return
 	}
-	name, err := ParseName(r.URL.RequestURI())
+	name, err := parseName(r.URL.RequestURI())
 	var f *landfall.Function
 	if err == nil {
 		f, err = d.Find(r.Context(), name.Reference, name.Group)

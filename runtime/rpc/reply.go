@@ -100,7 +100,7 @@ func (a *reply) accept() {
 func (a *reply) send(frames []byte, limit time.Duration) error {
 	if !a.begun {
 		a.begun = true
-		a.w.Header().Set("Content-Type", ContentType)
+		a.w.Header().Set("Content-Type", contentType)
 		a.w.WriteHeader(http.StatusOK)
 	}
 	control := http.NewResponseController(a.w)
@@ -148,7 +148,7 @@ func (a *reply) end(answer event.Event, err error) {
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	if !inFrames(a.r) {
 		if err != nil {
-			WriteError(a.w, a.r, a.form, a.request, err)
+			writeError(a.w, a.r, a.form, a.request, err)
 			return
 		}
 		_ = event.Write(a.w, http.StatusOK, a.form, answer) // the caller may be gone
@@ -159,7 +159,7 @@ func (a *reply) end(answer event.Event, err error) {
 	}
 	switch {
 	case err != nil && len(out) == 0 && !a.begun:
-		WriteError(a.w, a.r, a.form, a.request, err)
+		writeError(a.w, a.r, a.form, a.request, err)
 		return
 	case err != nil:
 		out = appendFrame(out, errorFrame, encodeFault(err))

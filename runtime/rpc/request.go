@@ -52,13 +52,13 @@ func newRequest(c function.Call) (*request, error) {
 		return nil, tooLarge()
 	}
 	q := &request{function: f.ID, execution: execution, to: c.Stream, Body: body, Header: http.Header{
-		"Accept":        {ContentType},
+		"Accept":        {contentType},
 		"Content-Type":  {"application/cloudevents+json"},
-		FunctionHeader:  {NameOf(f).String()},
-		ResourcesHeader: {resourcesText(f.Resources)},
+		functionHeader:  {nameOf(f).String()},
+		resourcesHeader: {resourcesText(f.Resources)},
 	}}
 	if q.to != nil {
-		q.Header.Set(StreamHeader, "yes")
+		q.Header.Set(streamHeader, "yes")
 	}
 	if f.Body > 0 && c.Body != nil {
 		q.upload(c.Body)
@@ -69,7 +69,7 @@ func newRequest(c function.Call) (*request, error) {
 // forwarded are the headers of a request that are sent on as they are, beside the attributes of an event in binary
 // form.
 func forwarded() []string {
-	return []string{"Accept", "Content-Type", "Traceparent", "Tracestate", FunctionHeader, ResourcesHeader, StreamHeader}
+	return []string{"Accept", "Content-Type", "Traceparent", "Tracestate", functionHeader, resourcesHeader, streamHeader}
 }
 
 // forward returns the call that a request is, to be sent on as it came, with what follows its event; nil: nothing does.
@@ -90,7 +90,7 @@ func forward(r *http.Request, body []byte, rest *incoming) (q *request, form eve
 			q.Header[name] = values
 		}
 	}
-	if inFrames(r) && q.Header.Get(FunctionHeader) != "" {
+	if inFrames(r) && q.Header.Get(functionHeader) != "" {
 		return q, event.Structured, standIn(), nil
 	}
 	if e, form, err = readEvent(r, body); err != nil {
@@ -100,13 +100,13 @@ func forward(r *http.Request, body []byte, rest *incoming) (q *request, form eve
 	if err != nil {
 		return nil, form, e, err
 	}
-	q.Header.Set(FunctionHeader, name.String())
+	q.Header.Set(functionHeader, name.String())
 	return q, form, e, nil
 }
 
 // Timeout returns how long the function may take, as far as the request says; 0 when it does not.
 func (q *request) Timeout() time.Duration {
-	resources, _ := parseResources(q.Header.Get(ResourcesHeader)) // who runs it says what is wrong
+	resources, _ := parseResources(q.Header.Get(resourcesHeader)) // who runs it says what is wrong
 	return resources.Timeout
 }
 
@@ -127,7 +127,7 @@ func (q *request) To(ctx context.Context, address string, role secret.Text) (*ht
 // Answer reads the answer to the request, and passes on what the function logged, and what is streamed. Its errors are
 // those of runner.Runner.Run.
 func (q *request) Answer(answer *http.Response, logs runner.Logs) (event.Event, error) {
-	if answer.Header.Get("Content-Type") != ContentType {
+	if answer.Header.Get("Content-Type") != contentType {
 		return event.Event{}, strange(answer)
 	}
 	q.Accept(answer)

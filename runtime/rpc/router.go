@@ -72,7 +72,7 @@ func (r *Router) Close() {
 var _ function.Caller = (*Router)(nil)
 
 // Call implements function.Caller: it sends the call to the process that is best for it. What the function logs goes to
-// Logs before Call returns. Unavailable when nobody is there who could run it; runner.Lost when nobody knows whether it
+// Logs before Call returns. Unavailable when nobody is there who could run it; function.Lost when nobody knows whether it
 // ran.
 func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	if c.Body != nil {
@@ -110,7 +110,7 @@ func late(ctx, limited context.Context, limit time.Duration, err error) error {
 		return &landfall.Error{Op: "rpc.Call", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
 	case limited.Err() != nil:
 		return &landfall.Error{
-			Op: "rpc.Call", Message: fmt.Sprintf("the function did not answer within %s", limit), Err: &runner.FunctionError{Reason: runner.Timeout},
+			Op: "rpc.Call", Message: fmt.Sprintf("the function did not answer within %s", limit), Err: &function.Error{Reason: function.Timeout},
 		}
 	}
 	return err
@@ -142,7 +142,7 @@ func (s *sent) drop() {
 // returns. Its errors are those of Call.
 func (r *Router) send(ctx context.Context, q *request) (_ *sent, failure error) {
 	r.open()
-	key := q.Header.Get(FunctionHeader)
+	key := q.Header.Get(functionHeader)
 	var refusal *sent
 	var tried []*target
 	for {
@@ -183,8 +183,8 @@ func (r *Router) send(ctx context.Context, q *request) (_ *sent, failure error) 
 
 // refused reports whether a function did not begin.
 func (r *Router) refused(s *sent) bool {
-	why := s.Header.Get(RefusedHeader)
-	if why == Stopping {
+	why := s.Header.Get(refusedHeader)
+	if why == stopping {
 		r.down(s.target, errStops)
 	}
 	return why != ""

@@ -17,7 +17,6 @@ import (
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/rpc"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -111,14 +110,14 @@ func TestErrorsTravel(t *testing.T) {
 		change     func(f *landfall.Function)
 		gone       bool // the caller is
 		hold       bool // while another call takes the only place
-		reason     runner.Reason
+		reason     function.Reason
 	}{
-		{name: "an end", kind: "exit", reason: runner.Exit},
-		{name: "too large", kind: "large", reason: runner.TooLarge},
-		{name: "too late", kind: "hang", change: func(f *landfall.Function) { f.Resources.Timeout = 50 * time.Millisecond }, reason: runner.Timeout},
-		{name: "busy", kind: "good", change: func(f *landfall.Function) { f.Resources.Concurrency = 1 }, hold: true, reason: runner.Busy},
+		{name: "an end", kind: "exit", reason: function.Exit},
+		{name: "too large", kind: "large", reason: function.TooLarge},
+		{name: "too late", kind: "hang", change: func(f *landfall.Function) { f.Resources.Timeout = 50 * time.Millisecond }, reason: function.Timeout},
+		{name: "busy", kind: "good", change: func(f *landfall.Function) { f.Resources.Concurrency = 1 }, hold: true, reason: function.Busy},
 		{name: "given up", kind: "good", gone: true},
-		{name: "no program", kind: "good", change: func(f *landfall.Function) { f.Entrypoint = "nothing" }, reason: runner.Exit},
+		{name: "no program", kind: "good", change: func(f *landfall.Function) { f.Entrypoint = "nothing" }, reason: function.Exit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -164,16 +163,16 @@ func same(t *testing.T, name string, got, want error) {
 		t.Errorf("by way of %s the error is %s %q, want %s %q", name,
 			landfall.KindOf(got), landfall.MessageOf(got), landfall.KindOf(want), landfall.MessageOf(want))
 	}
-	var zero runner.FunctionError
-	is, _ := errors.AsType[*runner.FunctionError](got)
-	was, _ := errors.AsType[*runner.FunctionError](want)
+	var zero function.Error
+	is, _ := errors.AsType[*function.Error](got)
+	was, _ := errors.AsType[*function.Error](want)
 	if is == nil {
 		is = &zero
 	}
 	if was == nil {
 		was = &zero
 	}
-	if is.Reason == runner.Timeout || is.Reason == runner.Protocol {
+	if is.Reason == function.Timeout || is.Reason == function.Protocol {
 		is.Trace = was.Trace // how far it came is chance
 	}
 	if *is != *was {
@@ -193,7 +192,7 @@ func TestResourcesOfCaller(t *testing.T) {
 	asked.Resources = landfall.Resources{Timeout: 50 * time.Millisecond}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		began := time.Now()
-		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked, Event: ask("hang", "")}); reason(err) != runner.Timeout || time.Since(began) > testkit.Patience/2 {
+		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked, Event: ask("hang", "")}); reason(err) != function.Timeout || time.Since(began) > testkit.Patience/2 {
 			t.Errorf("by way of %s it ended after %s with %v, want after the caller's %s", name, time.Since(began), err, asked.Resources.Timeout)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/rpc"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
 
@@ -117,7 +116,7 @@ func TestBrokenStreamsTravel(t *testing.T) {
 			broken := func(run function.Caller, k *taker, execution string) (answer event.Event, err error) {
 				begun := func() bool {
 					answer, err = run.Call(t.Context(), function.Call{Function: f, Event: ask(kind, execution), Stream: k})
-					return kind != "late" || strings.Contains(runner.ErrorOf(err).Trace, "it begins")
+					return kind != "late" || strings.Contains(function.ErrorOf(err).Trace, "it begins")
 				}
 				testkit.Eventually(t, "the time is over after the function began, not before", begun)
 				return answer, err
@@ -153,7 +152,7 @@ func TestRunnerDiesInTheMiddle(t *testing.T) {
 		over := begin(t.Context(), w.router(nil, at), f, "hang", nil, k)
 		testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 		kill()
-		if end := <-over; reason(end.err) != runner.Lost || k.said() != "one " {
+		if end := <-over; reason(end.err) != function.Lost || k.said() != "one " {
 			t.Errorf("by way of %s got %q, %v; want that the rest is lost", name, k.said(), end.err)
 		}
 	}
@@ -197,7 +196,7 @@ func TestHalfStreams(t *testing.T) {
 			for i, r := range []*rpc.Router{w.router(nil, one.at(), two.at()), w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
 				k := &taker{}
 				_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x"), Stream: k})
-				if reason(err) != runner.Lost || k.said() != test.text {
+				if reason(err) != function.Lost || k.said() != test.text {
 					t.Errorf("got %q, %v; want %q and that the rest is lost", k.said(), err, test.text)
 				}
 				if n := one.calls.Load() + two.calls.Load(); n != int64(i+1) {
@@ -210,7 +209,7 @@ func TestHalfStreams(t *testing.T) {
 		out.Header().Set("Content-Type", rpc.ContentType)
 		_, _ = out.Write(frames(head, "done ", end))
 	})
-	if _, err := w.router(nil, whole.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != runner.Lost {
+	if _, err := w.router(nil, whole.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != function.Lost {
 		t.Errorf("a stream that nobody wanted makes %v, want that the call is lost", err)
 	}
 }

@@ -104,7 +104,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	log := &logtest.Buffer{}
 	w := &world{t: t, functions: map[string]*landfall.Function{}, log: log, logger: slog.New(slog.NewTextHandler(log, nil))}
-	door := &rpc.Door{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
+	door := &rpc.RegistryHandler{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
 		w.asked.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -235,7 +235,7 @@ func count(t testing.TB, run function.Caller, f *landfall.Function, kind string)
 	t.Helper()
 	answer, err := run.Call(t.Context(), function.Call{Function: f, Event: ask(kind, "")})
 	if err != nil {
-		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
+		t.Fatalf("Run: %v (%+v)", err, function.ErrorOf(err))
 	}
 	process, number, _ = strings.Cut(string(answer.Data()), " ")
 	return process, number
@@ -258,8 +258,8 @@ func begin(ctx context.Context, run function.Caller, f *landfall.Function, kind 
 }
 
 // reason returns why a call failed.
-func reason(err error) runner.Reason {
-	if f, ok := errors.AsType[*runner.FunctionError](err); ok {
+func reason(err error) function.Reason {
+	if f, ok := errors.AsType[*function.Error](err); ok {
 		return f.Reason
 	}
 	return ""

@@ -22,7 +22,7 @@ const (
 )
 
 // inParts reports whether the body of a request to a function follows its event.
-func inParts(r *http.Request) bool { return r.Header.Get(BodyHeader) != "" }
+func inParts(r *http.Request) bool { return r.Header.Get(bodyHeader) != "" }
 
 // incoming is the body of a request to a function that comes in frames behind the event. No more than one frame of it
 // is held.
@@ -46,8 +46,8 @@ var _ function.Body = (*incoming)(nil)
 
 // receive returns the event of a request whose body follows, and that body.
 func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) {
-	if !inFrames(r) || r.Header.Get(FunctionHeader) == "" {
-		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "a body in parts needs " + FunctionHeader + " and Accept: " + ContentType}
+	if !inFrames(r) || r.Header.Get(functionHeader) == "" {
+		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "a body in parts needs " + functionHeader + " and Accept: " + contentType}
 	}
 	in := &incoming{from: r.Body, control: http.NewResponseController(w)}
 	_ = in.control.EnableFullDuplex() // or net/http would read the rest before it answers; a writer that has no connection need not
@@ -232,7 +232,7 @@ func (o *outgoing) Close() error {
 // upload lets the data of the event be a body that follows it.
 func (q *request) upload(body function.Body) {
 	q.body = body
-	q.Header.Set(BodyHeader, "yes")
+	q.Header.Set(bodyHeader, "yes")
 }
 
 // parts lets an HTTP request have the event and the body that follows it. What was sent before is over.

@@ -14,7 +14,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/rpc"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
 
@@ -164,7 +163,7 @@ func TestRunnerDiesInTheBody(t *testing.T) {
 		b.say("one")
 		testkit.Eventually(t, "the first part is back", func() bool { return k.said() == "one" })
 		kill()
-		if end := <-over; reason(end.err) != runner.Lost {
+		if end := <-over; reason(end.err) != function.Lost {
 			t.Errorf("by way of %s got %v; want that the call is lost", name, end.err)
 		}
 		<-b.stopped
@@ -195,7 +194,7 @@ func TestBodyOfABusyFunction(t *testing.T) {
 		}
 		b := newFlow()
 		go b.say("three")
-		if end := <-begin(t.Context(), r, f, "good", b, &taker{}); reason(end.err) != runner.Busy || b.Taken() != 0 {
+		if end := <-begin(t.Context(), r, f, "good", b, &taker{}); reason(end.err) != function.Busy || b.Taken() != 0 {
 			t.Errorf("%s: got %v, and %d bytes were taken; want that all are busy, and none", name, end.err, b.Taken())
 		}
 		for i, b := range flows {

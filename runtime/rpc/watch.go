@@ -97,7 +97,7 @@ func (r *Router) ask(ctx context.Context, t *target) error {
 	const most = 64 << 10
 	_, _ = io.CopyN(io.Discard, answer.Body, most) // so that the connection can be used again
 	switch {
-	case answer.Header.Get(RefusedHeader) == Stopping:
+	case answer.Header.Get(refusedHeader) == stopping:
 		return errStops
 	case answer.StatusCode == http.StatusUnauthorized:
 		return errors.New("it does not know the role secret of this process")

@@ -23,21 +23,21 @@ import (
 // demon is a function that does anything but answer, and what its caller is told.
 type demon struct {
 	name, bad string
-	reason    runner.Reason
+	reason    function.Reason
 	message   string
 }
 
 func hell() []demon {
 	return []demon{
-		{"exit 1", `exit 1`, runner.Exit, "exit code 1 before it answered"},
-		{"SIGSEGV", `kill -SEGV $$`, runner.Exit, "signal 11 (segmentation fault)"},
-		{"out of memory", `exec tail /dev/zero`, runner.Memory, "memory limit of 64 MiB"},
-		{"endless loop", `while :; do :; done`, runner.Timeout, "did not answer within"},
-		{"1 GB of output", `printf '{"specversion":"1.0","id":"'; head -c 1G /dev/zero | tr '\0' x`, runner.TooLarge, "limit of 1048576 bytes"},
-		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, runner.Timeout, "did not answer within"},
-		{"deaf to SIGTERM", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, runner.Timeout, "did not answer within"},
-		{"fork bomb", `(bomb() { bomb | bomb & }; bomb) 2>/dev/null & exec sleep 600`, runner.Timeout, "did not answer within"},
-		{"flood of its log", `exec yes >&2`, runner.Timeout, "did not answer within"},
+		{"exit 1", `exit 1`, function.Exit, "exit code 1 before it answered"},
+		{"SIGSEGV", `kill -SEGV $$`, function.Exit, "signal 11 (segmentation fault)"},
+		{"out of memory", `exec tail /dev/zero`, function.Memory, "memory limit of 64 MiB"},
+		{"endless loop", `while :; do :; done`, function.Timeout, "did not answer within"},
+		{"1 GB of output", `printf '{"specversion":"1.0","id":"'; head -c 1G /dev/zero | tr '\0' x`, function.TooLarge, "limit of 1048576 bytes"},
+		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.Timeout, "did not answer within"},
+		{"deaf to SIGTERM", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.Timeout, "did not answer within"},
+		{"fork bomb", `(bomb() { bomb | bomb & }; bomb) 2>/dev/null & exec sleep 600`, function.Timeout, "did not answer within"},
+		{"flood of its log", `exec yes >&2`, function.Timeout, "did not answer within"},
 	}
 }
 
@@ -179,7 +179,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 	}
 	for i := range n {
 		f.Resources.Timeout = testkit.Patience
-		if test.reason == runner.Timeout {
+		if test.reason == function.Timeout {
 			f.Resources.Timeout = timeout
 		}
 		execution := fmt.Sprintf("%s %d", test.name, i)
@@ -190,9 +190,9 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 		took := time.Since(began)
 		// N-023, N-025: the documented error, each time
 		if got := reason(err); got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
-			t.Fatalf("%s: the error is %q (%v), want %q with %q; its log: %q", execution, got, err, test.reason, test.message, runner.ErrorOf(err).Trace)
+			t.Fatalf("%s: the error is %q (%v), want %q with %q; its log: %q", execution, got, err, test.reason, test.message, function.ErrorOf(err).Trace)
 		}
-		if test.reason == runner.Timeout {
+		if test.reason == function.Timeout {
 			latest = max(latest, took-timeout)
 			slack := <-late
 			// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do

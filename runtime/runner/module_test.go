@@ -70,18 +70,18 @@ func TestModuleFaults(t *testing.T) {
 	after.Body = append(after.Body, loop.Body...)
 	tests := []struct {
 		source  wasmtest.Source
-		reason  runner.Reason
+		reason  function.Reason
 		message string
 	}{
-		{loop, runner.Timeout, "within 200ms"},
-		{after, runner.Timeout, "within 200ms"},
-		{wasmtest.Source{Body: []byte{0x00}}, runner.Exit, "unreachable"},
-		{wasmtest.Says(""), runner.Exit, "exit code 0 before it answered"},
-		{wasmtest.Says(whole[:20]), runner.Exit, "in the middle of its answer"},
-		{wasmtest.Says("hello"), runner.Protocol, `"hello"; a log belongs on standard error`},
-		{wasmtest.Says(whole + whole), runner.Protocol, "more than one"},
-		{wasmtest.Says(`{"id":1}`), runner.Protocol, "no event"},
-		{wasmtest.Source{Body: []byte{0x41, 0x80, 0xa0, 1, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b}}, runner.Memory, "more memory"},
+		{loop, function.Timeout, "within 200ms"},
+		{after, function.Timeout, "within 200ms"},
+		{wasmtest.Source{Body: []byte{0x00}}, function.Exit, "unreachable"},
+		{wasmtest.Says(""), function.Exit, "exit code 0 before it answered"},
+		{wasmtest.Says(whole[:20]), function.Exit, "in the middle of its answer"},
+		{wasmtest.Says("hello"), function.Protocol, `"hello"; a log belongs on standard error`},
+		{wasmtest.Says(whole + whole), function.Protocol, "more than one"},
+		{wasmtest.Says(`{"id":1}`), function.Protocol, "no event"},
+		{wasmtest.Source{Body: []byte{0x41, 0x80, 0xa0, 1, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b}}, function.Memory, "more memory"},
 	}
 	var sources []wasmtest.Source
 	for _, test := range tests {
@@ -90,11 +90,11 @@ func TestModuleFaults(t *testing.T) {
 	r, f := modules(t, sources...)
 	for i, test := range tests {
 		f[i].Resources = landfall.Resources{Timeout: testkit.Patience}
-		if test.reason == runner.Timeout {
+		if test.reason == function.Timeout {
 			f[i].Resources.Timeout = 200 * time.Millisecond
 		}
 		_, err := r.Run(t.Context(), f[i], function.Call{Event: ask("1", "")})
-		fault := runner.ErrorOf(err)
+		fault := function.ErrorOf(err)
 		if fault.Type != string(test.reason) || !strings.Contains(fault.Message, test.message) {
 			t.Errorf("%d: the error is %+v, want %s with %q", i, fault, test.reason, test.message)
 		}
@@ -112,7 +112,7 @@ func TestModuleBusy(t *testing.T) {
 	group.Go(func() { _, errs[0] = r.Run(ctx, f[0], function.Call{Event: ask("1", "")}) })
 	testkit.Eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
 	_, err := r.Run(t.Context(), f[0], function.Call{Event: ask("2", "")})
-	if fault := runner.ErrorOf(err); fault.Type != string(runner.Busy) {
+	if fault := function.ErrorOf(err); fault.Type != string(function.Busy) {
 		t.Errorf("the error is %+v, want that it is busy", fault)
 	}
 	giveUp()
@@ -150,7 +150,7 @@ func TestModuleBrokenUpload(t *testing.T) {
 		t.Errorf("got %v; want that the body broke off", err)
 	}
 	f[0].Resources.Timeout = 100 * time.Millisecond
-	if _, err := send(t, r, f[0], newFlow()); reason(err) != runner.Timeout {
+	if _, err := send(t, r, f[0], newFlow()); reason(err) != function.Timeout {
 		t.Errorf("got %v for a body that does not come; want that it took too long", err)
 	}
 }

@@ -101,7 +101,7 @@ func (r *Runner) withDefaults(f Function) Function {
 
 // Run makes a call of a function and returns its answer, which may be an event with an error. The answer belongs to the
 // execution that the event names, or to a new one, and has nothing of what only the function is told. What the function
-// did instead of answering is the *FunctionError in the error's chain, and ErrorOf makes an event's error of it; it
+// did instead of answering is the *function.Error in the error's chain, and function.ErrorOf makes an event's error of it; it
 // comes within the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be
 // written; Canceled when ctx ended or the runner is closed; Forbidden when functions are refused here.
 func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Event, error) {
@@ -278,37 +278,13 @@ func (r *Runner) Close() {
 	r.left.Wait()
 }
 
-// Reason is why a function gave no answer.
-type Reason string
-
-// The reasons.
-const (
-	Busy     Reason = "busy"      // as many executions as may be are under way
-	Timeout  Reason = "timeout"   // it did not answer in time
-	Exit     Reason = "exit"      // it ended
-	Memory   Reason = "memory"    // it was killed for the memory that it took
-	Protocol Reason = "protocol"  // what it wrote is not one event
-	TooLarge Reason = "too-large" // its answer is larger than the limit
-	Lost     Reason = "lost"      // what ran it went away: it may have run, wholly or in part; never of this process
-)
-
-// FunctionError is the cause of an error of Run that the function made, or that is about its capacity.
-type FunctionError struct {
-	Reason     Reason
-	Trace      string        // the end of the execution's log
-	RetryAfter time.Duration // of Busy: when to try again
-}
-
-// Error implements error.
-func (f *FunctionError) Error() string { return "the function failed: " + string(f.Reason) }
-
-func failed(reason Reason, trace, format string, args ...any) error {
-	return &landfall.Error{Op: "runner.Run", Message: fmt.Sprintf(format, args...), Err: &FunctionError{Reason: reason, Trace: trace}}
+func failed(reason function.Reason, trace, format string, args ...any) error {
+	return &landfall.Error{Op: "runner.Run", Message: fmt.Sprintf(format, args...), Err: &function.Error{Reason: reason, Trace: trace}}
 }
 
 func busy(format string, args ...any) error {
 	return &landfall.Error{
 		Op: "runner.Run", Kind: landfall.Unavailable, Message: fmt.Sprintf(format, args...) + "; try again later",
-		Err: &FunctionError{Reason: Busy, RetryAfter: time.Second},
+		Err: &function.Error{Reason: function.Busy, RetryAfter: time.Second},
 	}
 }

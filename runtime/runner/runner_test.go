@@ -84,7 +84,7 @@ done
 	event.SetConfig(&e, map[string]string{"COLOUR": "red"})
 	got, err := r.Run(t.Context(), f, function.Call{Event: e})
 	if err != nil {
-		t.Fatalf("%v: %s", err, runner.ErrorOf(err).Trace)
+		t.Fatalf("%v: %s", err, function.ErrorOf(err).Trace)
 	}
 	// E-017: the answer says what the protocol's answer is
 	if p, err := event.ProtocolOf(got); err != nil || p.Status != 201 || string(got.Data()) != "hi" {
@@ -110,7 +110,7 @@ done`}
 		t.Fatal(err)
 	}
 	_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x2")})
-	if fault := runner.ErrorOf(err); reason(err) != runner.Exit || fault.Trace != "it goes\n" {
+	if fault := function.ErrorOf(err); reason(err) != function.Exit || fault.Trace != "it goes\n" {
 		t.Errorf("the second one failed with %v and the trace %q, want what it logged itself", err, fault.Trace)
 	}
 	if one, two := logs.of("x1"), logs.of("x2"); one != "it stays\n" || two != "it goes\n" {
@@ -260,9 +260,9 @@ func TestBusy(t *testing.T) {
 	}
 	began := time.Now()
 	_, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
-	failure, ok := errors.AsType[*runner.FunctionError](err)
+	failure, ok := errors.AsType[*function.Error](err)
 	// E-039, N-030: busy is said at once, as something to try again, with the time
-	if !ok || failure.Reason != runner.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable || time.Since(began) > 20*time.Second {
+	if !ok || failure.Reason != function.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable || time.Since(began) > 20*time.Second {
 		t.Fatalf("the error is %v after %s, want busy", err, time.Since(began))
 	}
 	// other functions do not notice
@@ -349,7 +349,7 @@ func TestMachineLimit(t *testing.T) {
 	}
 	_, err := r.Run(t.Context(), first, function.Call{Event: ask("good", "")})
 	// E-039: a runner without room says so
-	if reason(err) != runner.Busy || !strings.Contains(landfall.MessageOf(err), "limit of this machine") {
+	if reason(err) != function.Busy || !strings.Contains(landfall.MessageOf(err), "limit of this machine") {
 		t.Errorf("the error is %v, want busy", err)
 	}
 }
@@ -385,13 +385,13 @@ func TestAppLeavesRoom(t *testing.T) {
 	for taken := 0; err == nil && taken < 8; taken++ {
 		err = hang("zoo", strconv.Itoa(taken))
 	}
-	if reason(err) != runner.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
+	if reason(err) != function.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
 		t.Errorf("the app takes all: %v", err)
 	}
 	for id := range 6 { // as when another release is live, and their last calls do not end
 		r.Forget(strconv.Itoa(id))
 	}
-	if err := hang("zoo", "next"); reason(err) != runner.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
+	if err := hang("zoo", "next"); reason(err) != function.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
 		t.Errorf("the app takes all by versions that are forgotten: %v", err)
 	}
 	f := counter(t, "")
@@ -439,7 +439,7 @@ func TestWarmStays(t *testing.T) {
 	warm, other := counter(t, ""), counter(t, "")
 	warm.ID, warm.Resources.KeepWarm, other.ID = "warm", 1, "other"
 	count(t, r, warm)
-	if _, err := r.Run(t.Context(), other, function.Call{Event: ask("good", "")}); reason(err) != runner.Busy {
+	if _, err := r.Run(t.Context(), other, function.Call{Event: ask("good", "")}); reason(err) != function.Busy {
 		t.Errorf("the error is %v, want busy", err)
 	}
 	if n := count(t, r, warm); n != 2 {
@@ -566,7 +566,7 @@ func TestIdle(t *testing.T) {
 	if n := count(t, r, warm); n != 2 {
 		t.Errorf("the answer is %d; want 2, by the process that answered last", n)
 	}
-	if _, err := r.Run(t.Context(), warm, function.Call{Event: ask("bad", "")}); reason(err) != runner.Exit {
+	if _, err := r.Run(t.Context(), warm, function.Call{Event: ask("bad", "")}); reason(err) != function.Exit {
 		t.Errorf("the error is %v", err)
 	}
 	// N-023: the pool refills

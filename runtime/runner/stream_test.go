@@ -79,21 +79,21 @@ func TestBrokenStream(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, bad string
-		reason    runner.Reason
+		reason    function.Reason
 		message   string
 	}{
-		{"exit", head + `exit 3`, runner.Exit, "exit code 3"},
-		{"half a part", head + `printf '{"data":"t'; exit 4`, runner.Exit, "exit code 4 in the middle"},
-		{"hang", head + `exec sleep 600`, runner.Timeout, "did not answer within"},
-		{"garbage", head + `echo two`, runner.Protocol, `no part of its answer: "two"`},
-		{"no part", head + `echo '{"data_base64":"?"}'`, runner.Protocol, "no part of its answer"},
-		{"more", head + `printf '{"last":true} {"data":"more"}'`, runner.Protocol, "more after the last part"},
-		{"a part without an end", head + `printf '{"data":"'; yes | tr -d '\\n'`, runner.TooLarge, "larger than the limit"},
+		{"exit", head + `exit 3`, function.Exit, "exit code 3"},
+		{"half a part", head + `printf '{"data":"t'; exit 4`, function.Exit, "exit code 4 in the middle"},
+		{"hang", head + `exec sleep 600`, function.Timeout, "did not answer within"},
+		{"garbage", head + `echo two`, function.Protocol, `no part of its answer: "two"`},
+		{"no part", head + `echo '{"data_base64":"?"}'`, function.Protocol, "no part of its answer"},
+		{"more", head + `printf '{"last":true} {"data":"more"}'`, function.Protocol, "more after the last part"},
+		{"a part without an end", head + `printf '{"data":"'; yes | tr -d '\\n'`, function.TooLarge, "larger than the limit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, c.bad), &taker{}
-			if c.reason == runner.Timeout { // of which the start of a process is no part
+			if c.reason == function.Timeout { // of which the start of a process is no part
 				count(t, r, f)
 				f.Resources.Timeout = 3 * time.Second
 			}
@@ -155,10 +155,10 @@ func TestSilentStream(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		bad  string
-		want runner.Reason
+		want function.Reason
 		text string
 	}{
-		"silent":    {head + `exec sleep 600`, runner.Timeout, "one "},
+		"silent":    {head + `exec sleep 600`, function.Timeout, "one "},
 		"goes on":   {head + `for n in 1 2 3 4 5 6 7 8; do sleep 0.5; echo '{"data":"."}'; done; echo '{"last":true}'`, "", "one ........"},
 		"its first": {`sleep 4; ` + head + `echo '{"last":true}'`, "", "one "}, // of which its own limit is the one that counts
 	} {
@@ -200,19 +200,19 @@ func TestModuleStreams(t *testing.T) {
 		name, text string
 		goesOn     bool
 		most       int
-		reason     runner.Reason
+		reason     function.Reason
 		kind       landfall.Kind
 		message    string
 		got        string
 	}{
 		{name: "parts", text: begins + "\n" + `{"data":"two "} {"data_base64":"dGhyZWU="}` + "\n" + `{"last":true}`, got: "one two three"},
 		{name: "an error", text: begins + `{"data":"two","error":{"message":"no more"}}`, got: "one two", message: "no more"},
-		{name: "no last", text: begins + `{"data":"two"}`, reason: runner.Exit, message: "in the middle of its answer", got: "one two"},
-		{name: "half a part", text: begins + `{"data":"two`, reason: runner.Exit, message: "in the middle of its answer", got: "one "},
-		{name: "garbage", text: begins + `two`, reason: runner.Protocol, message: `no part of its answer: "two"`, got: "one "},
-		{name: "no part", text: begins + `{"data_base64":"?"}`, reason: runner.Protocol, message: "no part of its answer", got: "one "},
-		{name: "more", text: begins + `{"last":true} {}`, reason: runner.Protocol, message: "more after the last part", got: "one "},
-		{name: "silent", text: begins + `{"data":"two"}`, goesOn: true, reason: runner.Timeout, message: "no part of its answer for 500ms", got: "one two"},
+		{name: "no last", text: begins + `{"data":"two"}`, reason: function.Exit, message: "in the middle of its answer", got: "one two"},
+		{name: "half a part", text: begins + `{"data":"two`, reason: function.Exit, message: "in the middle of its answer", got: "one "},
+		{name: "garbage", text: begins + `two`, reason: function.Protocol, message: `no part of its answer: "two"`, got: "one "},
+		{name: "no part", text: begins + `{"data_base64":"?"}`, reason: function.Protocol, message: "no part of its answer", got: "one "},
+		{name: "more", text: begins + `{"last":true} {}`, reason: function.Protocol, message: "more after the last part", got: "one "},
+		{name: "silent", text: begins + `{"data":"two"}`, goesOn: true, reason: function.Timeout, message: "no part of its answer for 500ms", got: "one two"},
 		{name: "nobody takes it", text: begins + `{"data":"two"}`, most: 4, kind: landfall.Canceled, message: "nobody takes the rest", got: "one "},
 		{name: "nobody takes anything", text: begins, most: 1, message: "gone"},
 	}
@@ -227,7 +227,7 @@ func TestModuleStreams(t *testing.T) {
 	r, f := modules(t, sources...)
 	for i, test := range tests {
 		r.Limits.Silence = testkit.Patience
-		if test.reason == runner.Timeout {
+		if test.reason == function.Timeout {
 			r.Limits.Silence = 500 * time.Millisecond
 		}
 		k := &taker{most: test.most}

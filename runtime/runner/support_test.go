@@ -135,7 +135,7 @@ func count(t testing.TB, r *runner.Runner, f runner.Function) int {
 	t.Helper()
 	e, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	if err != nil {
-		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
+		t.Fatalf("Run: %v (%+v)", err, function.ErrorOf(err))
 	}
 	n, err := strconv.Atoi(string(e.Data()))
 	if err != nil {
@@ -145,8 +145,8 @@ func count(t testing.TB, r *runner.Runner, f runner.Function) int {
 }
 
 // reason returns why a call failed.
-func reason(err error) runner.Reason {
-	if f, ok := errors.AsType[*runner.FunctionError](err); ok {
+func reason(err error) function.Reason {
+	if f, ok := errors.AsType[*function.Error](err); ok {
 		return f.Reason
 	}
 	return ""

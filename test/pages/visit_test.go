@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/access"
 	"landfall.dev/landfall/test/browser"
 	"landfall.dev/landfall/test/forge"
 	"landfall.dev/landfall/test/site"
@@ -203,14 +203,14 @@ func TestSignedInAdversaries(t *testing.T) {
 		first := of.Ask(http.MethodGet, "http://"+host+closed, "")
 		second := of.Ask(http.MethodGet, first.Header.Get("Location"), "")
 		u, err := url.Parse(second.Header.Get("Location"))
-		if err != nil || u.Host != host || u.Path != gateway.PreviewPath {
-			t.Fatalf("sent to %s, want %s of %s", u, gateway.PreviewPath, host)
+		if err != nil || u.Host != host || u.Path != access.PreviewPath {
+			t.Fatalf("sent to %s, want %s of %s", u, access.PreviewPath, host)
 		}
 		return u.Query().Get("code")
 	}
 	begins := func(of *site.Person, host, code string) int {
 		t.Helper()
-		return of.Ask(http.MethodGet, "http://"+host+gateway.PreviewPath+"?code="+url.QueryEscape(code), "").Status
+		return of.Ask(http.MethodGet, "http://"+host+access.PreviewPath+"?code="+url.QueryEscape(code), "").Status
 	}
 	delete(p.Cookies[shop], "__Host-landfall-visit")
 	good := code(p, shop)

@@ -71,14 +71,11 @@ func New(c Config) (*Server, error) {
 // Close lets go of the cache folder.
 func (s *Server) Close() error { return s.objects.disk.root.Close() }
 
-// Reads reports whether a request wants to read a file.
-func Reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
-
 // Serve answers with what the canonical path leads to. Whoever wants to do something else with it than read is told so
 // where there is something, and that there is nothing elsewhere.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) {
 	a, err := s.manifests.find(r.Context(), found.Release, path)
-	if err == nil && !Reads(r) && a.exists() {
+	if err == nil && !page.Reads(r) && a.exists() {
 		w.Header().Set("Allow", "GET, HEAD")
 		page.Write(w, r, pageMethod())
 		return
@@ -87,7 +84,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, found registry.Re
 		page.Redirect(w, a.moved, r.URL.RawQuery)
 		return
 	}
-	if err == nil && Reads(r) && (a.status != http.StatusOK || a.fallback) && s.servePast(w, r, found, path, a.fallback) {
+	if err == nil && page.Reads(r) && (a.status != http.StatusOK || a.fallback) && s.servePast(w, r, found, path, a.fallback) {
 		return
 	}
 	if err == nil && a.status == 0 {

@@ -27,3 +27,6 @@ const (
 	VersionHeader   = "Landfall-Version"   // uid of the function's version
 	ExecutionHeader = "Landfall-Execution" // what its log is found by
 )
+
+// Reads reports whether a request wants to read a file.
+func Reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }

@@ -22,7 +22,6 @@ import (
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 // eventType is the type of the events that messages are which are no events themselves.
@@ -120,7 +119,7 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 	if _, refused := errors.AsType[*contract.MismatchError](err); refused {
 		return again, false, c.die(ctx, m, known, err) // it would be refused again
 	}
-	if fault, ok := errors.AsType[*runner.FunctionError](err); ok && fault.Reason == runner.Busy {
+	if fault, ok := errors.AsType[*function.Error](err); ok && fault.Reason == function.Busy {
 		return max(fault.RetryAfter, minBusy), true, err
 	} else if err != nil && !ok && landfall.KindOf(err) != landfall.Invalid {
 		return again, false, err // the function was not run
@@ -296,7 +295,7 @@ func (b *bound) deadTopic() string { return cmp.Or(b.Queue.ErrorTopic, "dead."+b
 
 // bury stores a message as a dead letter: as it was, with what went wrong and how often.
 func (c *consumer) bury(ctx context.Context, m taken, attempts int, why error) error {
-	fault := runner.ErrorOf(why)
+	fault := function.ErrorOf(why)
 	if said, ok := errors.AsType[failure](why); ok {
 		fault = said.said
 	}

@@ -164,7 +164,7 @@ func (b *Broker) Read(ctx context.Context, o Owner, pattern string, after uint64
 	name := o.stream()
 	if granted {
 		if name, err = js.StreamNameBySubject(ctx, subject); err != nil {
-			return nil, false, elsewhere(op, subject, err)
+			return nil, false, subjectError(op, subject, err)
 		}
 	}
 	stream, err := js.Stream(ctx, name)
@@ -194,8 +194,8 @@ func (b *Broker) Read(ctx context.Context, o Owner, pattern string, after uint64
 	return page, true, nil
 }
 
-// elsewhere is the error for a granted subject that no stream has.
-func elsewhere(op landfall.Op, subject string, err error) error {
+// subjectError is the error for a granted subject that no stream has.
+func subjectError(op landfall.Op, subject string, err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err,
 			Message: fmt.Sprintf("no stream has the subject %s, which is granted (setting LANDFALL_SUBJECTS); make one at the NATS server", subject)}

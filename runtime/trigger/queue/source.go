@@ -367,7 +367,7 @@ func (b *Broker) position(ctx context.Context, t *bound, lease time.Duration) (j
 	stream := t.owner().stream()
 	if granted {
 		if stream, err = js.StreamNameBySubject(ctx, subject); err != nil {
-			return nil, elsewhere(op, subject, err)
+			return nil, subjectError(op, subject, err)
 		}
 	}
 	defer b.lock()()

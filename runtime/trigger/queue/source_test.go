@@ -21,8 +21,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger/queue"
 	"landfall.dev/landfall/runtime/trigger/queue/natstest"
 	"landfall.dev/landfall/test/testkit"
@@ -127,7 +127,7 @@ func TestSourceDeadLetters(t *testing.T) {
 				event.SetProtocol(&answer, event.Protocol{Status: http.StatusBadGateway})
 				return answer, nil
 			}
-			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.Exit}}
 		},
 			on(shop(), "says", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 1 }),
 			on(shop(), "refuses", "orders"),
@@ -170,7 +170,7 @@ func TestSourceHeadersTooLarge(t *testing.T) {
 		const room = 64 << 10
 		s := listen(t, b, &records{}, func(c call) (event.Event, error) {
 			if c.trigger.Name == "fails" {
-				return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+				return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.Exit}}
 			}
 			answer := event.Answer(c.event, "1")
 			answer.SetExtension("large", strings.Repeat("x", room))
@@ -226,7 +226,7 @@ func TestSourceBacksOff(t *testing.T) {
 		times := make(chan time.Time, 10)
 		listen(t, b, &records{}, func(call) (event.Event, error) {
 			times <- time.Now()
-			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.Exit}}
 		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 2 }))
 		publish(t, b, shop(), "orders", "x")
 		testkit.Eventually(t, "it is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) == 1 })
@@ -256,7 +256,7 @@ func TestSourceBusy(t *testing.T) {
 			most.Store(max(most.Load(), running))
 			if refused.Add(1) <= 5 {
 				return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Unavailable,
-					Err: &runner.FunctionError{Reason: runner.Busy, RetryAfter: time.Millisecond}}
+					Err: &function.Error{Reason: function.Busy, RetryAfter: time.Millisecond}}
 			}
 			<-time.After(time.Millisecond)
 			return echo(c)
@@ -477,7 +477,7 @@ func TestSourceHearsNotItself(t *testing.T) {
 	b := embedded(t, t.TempDir())()
 	s := listen(t, b, &records{}, func(c call) (event.Event, error) {
 		if c.data() == "bad" {
-			return event.Event{}, &landfall.Error{Op: "test", Err: &runner.FunctionError{Reason: runner.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Err: &function.Error{Reason: function.Exit}}
 		}
 		return echo(c)
 	}, on(shop(), "all", ">", func(t *registry.Trigger) { t.Queue.RespTopic = "echoes" }))
@@ -541,7 +541,7 @@ func TestSourceDoneElsewhere(t *testing.T) {
 			if c.data() == "1" && runs.Add(1) == 2 { // as if this process stood still for now
 				r.settle()
 			}
-			return event.Event{}, &landfall.Error{Op: "test", Err: &runner.FunctionError{Reason: runner.Timeout}}
+			return event.Event{}, &landfall.Error{Op: "test", Err: &function.Error{Reason: function.Timeout}}
 		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries, t.Resources.Concurrency = 1, 1 }))
 		publish(t, b, shop(), "orders", "1")
 		testkit.Eventually(t, "it ran twice", func() bool { return runs.Load() == 2 })
@@ -589,7 +589,7 @@ func TestSourceServerSilent(t *testing.T) {
 func TestSourceServerLate(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	publish(t, elsewhere(t, server)(), shop(), "orders", "1")
+	publish(t, external(t, server)(), shop(), "orders", "1")
 	server.Kill()
 	var tried atomic.Int64
 	s := listen(t, bounded(t, &queue.Broker{URL: server.Behind(func() { tried.Add(1) })}), &records{}, echo, on(shop(), "bill", "orders"))
@@ -627,7 +627,7 @@ func TestSourcePassword(t *testing.T) {
 func TestSourceDeleted(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	b, hang := elsewhere(t, server)(), make(chan struct{})
+	b, hang := external(t, server)(), make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(hang) })
 	s := listen(t, b, &records{}, func(c call) (event.Event, error) {
 		if c.data() == "hangs" {
@@ -678,7 +678,7 @@ func TestSourceDeleted(t *testing.T) {
 func TestSourceServerKilled(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	b := elsewhere(t, server)()
+	b := external(t, server)()
 	s := listen(t, b, &records{}, echo, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.RespTopic, t.Resources.Concurrency = "done", 4 }))
 	var want []string
 	for round := range 4 {

@@ -30,7 +30,7 @@ func everywhere(t *testing.T, test func(t *testing.T, open engine)) {
 	})
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
-		test(t, elsewhere(t, natstest.New(t)))
+		test(t, external(t, natstest.New(t)))
 	})
 }
 
@@ -39,7 +39,7 @@ func embedded(t testing.TB, folder string) engine {
 	return func() *queue.Broker { return bounded(t, &queue.Broker{Folder: folder}) }
 }
 
-func elsewhere(t *testing.T, s *natstest.Server) engine {
+func external(t *testing.T, s *natstest.Server) engine {
 	t.Helper()
 	return func() *queue.Broker { return bounded(t, &queue.Broker{URL: s.URL}) }
 }

@@ -15,7 +15,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 )
 
@@ -44,8 +43,8 @@ func (s *Scheduler) run(ctx context.Context, t *registry.Trigger, f store.Firing
 		if ctx.Err() != nil {
 			return
 		}
-		fault, ok := errors.AsType[*runner.FunctionError](err)
-		if !ok || fault.Reason != runner.Busy || s.Elapsed()-started > busyLimit {
+		fault, ok := errors.AsType[*function.Error](err)
+		if !ok || fault.Reason != function.Busy || s.Elapsed()-started > busyLimit {
 			s.end(ctx, t, f, err)
 			return
 		}

@@ -10,8 +10,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger/schedule"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
@@ -286,7 +286,7 @@ func TestOverlap(t *testing.T) {
 }
 
 func busy() error {
-	return &landfall.Error{Op: "test", Kind: landfall.Unavailable, Message: "busy", Err: &runner.FunctionError{Reason: runner.Busy, RetryAfter: time.Millisecond}}
+	return &landfall.Error{Op: "test", Kind: landfall.Unavailable, Message: "busy", Err: &function.Error{Reason: function.Busy, RetryAfter: time.Millisecond}}
 }
 
 // A firing whose function is busy is tried again, until the next time is due.
@@ -342,7 +342,7 @@ func TestFailure(t *testing.T) {
 	t.Parallel()
 	for what, call := range map[string]caller{
 		"the function crashed": func(context.Context, *registry.Trigger, event.Event) (event.Event, error) {
-			return event.Event{}, &landfall.Error{Op: "test", Message: "the function crashed", Err: &runner.FunctionError{Reason: runner.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Message: "the function crashed", Err: &function.Error{Reason: function.Exit}}
 		},
 		"no such table": func(_ context.Context, _ *registry.Trigger, e event.Event) (event.Event, error) {
 			answer := event.Answer(e, "a")

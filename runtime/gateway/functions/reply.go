@@ -1,4 +1,4 @@
-package gateway
+package functions
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/wire"
 )
 
@@ -25,7 +25,7 @@ const maxHeaders = 64 << 10
 const heldBody = 64 << 10
 
 // reply answers with a function's answer, of which the head is there.
-func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, status int, answer event.Event) {
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, answer event.Event) {
 	data := answer.Data()
 	if !bodiless(status) {
 		w.Header()["Content-Length"] = []string{strconv.Itoa(len(data))}
@@ -36,7 +36,7 @@ func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, status int, answ
 	}
 	if len(data) > heldBody {
 		c := http.NewResponseController(w)
-		_ = c.SetWriteDeadline(time.Now().Add(g.bodyTimeout))
+		_ = c.SetWriteDeadline(time.Now().Add(s.BodyTimeout))
 		defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
 	}
 	wire.WriteWhole(w, r, data)
@@ -50,7 +50,7 @@ func bodiless(status int) bool {
 // head sets the headers of a function's answer, but for the length, and returns its status. Its errors are a
 // FunctionError for what HTTP cannot answer with, and an answeredError for an event with an error; then it sets
 // nothing.
-func (g *Gateway) head(h http.Header, asked, answer event.Event) (int, error) {
+func (s *Server) head(h http.Header, asked, answer event.Event) (int, error) {
 	p, err := protocolOf(asked, answer)
 	if err != nil {
 		return 0, err
@@ -76,7 +76,7 @@ func (g *Gateway) head(h http.Header, asked, answer event.Event) (int, error) {
 	}
 	if h["Cache-Control"] == nil && h["Expires"] == nil {
 		// Without a word, caches guess. What a function answers may be for one person, and is as fresh as the call.
-		h["Cache-Control"] = g.headers.answered
+		h["Cache-Control"] = s.answered
 	}
 	return cmp.Or(p.Status, http.StatusOK), nil
 }
@@ -88,7 +88,7 @@ const opReply landfall.Op = "gateway.reply"
 func illegal(format string, args ...any) error {
 	return &landfall.Error{
 		Op: opReply, Message: "the function's answer is not possible in HTTP: " + fmt.Sprintf(format, args...),
-		Err: &runner.FunctionError{Reason: runner.Protocol},
+		Err: &function.Error{Reason: function.Protocol},
 	}
 }
 
@@ -124,7 +124,7 @@ func protocolOf(asked, answer event.Event) (event.Protocol, error) {
 	if size > maxHeaders {
 		return p, &landfall.Error{
 			Op: opReply, Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size),
-			Err: &runner.FunctionError{Reason: runner.TooLarge},
+			Err: &function.Error{Reason: function.TooLarge},
 		}
 	}
 	return p, nil

@@ -1,4 +1,4 @@
-package gateway
+package functions
 
 import (
 	"cmp"
@@ -6,11 +6,8 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -18,65 +15,36 @@ import (
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
-	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/access"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 )
 
-// route answers a request whose path a route of the release takes, or that may see nothing of the release, and reports
-// whether it did: what has no route for the method may be a file.
-func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) bool {
-	var route *registry.Route
-	var methods []string
-	if utf8.ValidString(path) { // an event has no other text; a file may have such a name
-		route, methods = found.Release.Routes.Find(r)
-	}
-	if route != nil {
-		g.call(w, r, route.Trigger, stricter(route.Access(), found.SignedIn), nil)
-		return true
-	}
-	if found.SignedIn && g.admitVisitor(w, r, found.App) == nobody {
-		return true
-	}
-	if methods == nil {
-		return false
-	}
-	exists, err := g.files.Has(r.Context(), found.Release, path)
-	if err != nil {
-		g.files.Fail(w, r, found.App, err)
-		return true
-	}
-	if exists {
-		if files.Reads(r) {
-			return false
-		}
-		methods = slices.Compact(slices.Sorted(slices.Values(append(methods, http.MethodGet, http.MethodHead))))
-	}
-	w.Header().Set("Allow", strings.Join(methods, ", "))
-	page.Write(w, r, pageOtherMethods())
-	return true
-}
+// Form is how an answer of a function is written.
+type Form bool
 
-// replier answers a request with an answer of a function as it is, or for the error of its call.
-type replier func(w http.ResponseWriter, asked, answer event.Event, err error)
+// The forms.
+const (
+	HTTP  Form = false // as HTTP does: its protocol has status and headers
+	Event Form = true  // the event, or for an error one that stands in its place, with more than visitors may know
+)
 
-// call answers those who have access with what the function of a trigger answers: as HTTP does, unless reply is given.
-func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access landfall.Access, reply replier) {
-	if g.tracer == nil {
-		g.callFunction(w, r, t, access, reply)
+// Serve answers those who have access with what the function of a trigger answers.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, form Form) {
+	if s.Tracer == nil {
+		s.call(w, r, t, who, form)
 		return
 	}
-	noted, ok := w.(*counted) // which is told when an answer breaks off
+	noted, ok := w.(*page.Writer) // which is told when an answer breaks off
 	if !ok {
-		noted = &counted{ResponseWriter: w}
+		noted = &page.Writer{ResponseWriter: w}
 	}
-	r, span := g.tracer.Serve(r, r.Pattern)
-	defer func() { span.Answered(noted.status) }()
-	g.callFunction(noted, r, t, access, reply)
+	r, span := s.Tracer.Serve(r, r.Pattern)
+	defer func() { span.Answered(noted.Status) }()
+	s.call(noted, r, t, who, form)
 }
 
-func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access landfall.Access, reply replier) {
+func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, form Form) {
 	h := w.Header()
 	f := t.Draw()
 	if f == nil {
@@ -88,22 +56,22 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 	if r.ContentLength != 0 {
 		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no
 		// connection has no deadline.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.bodyTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.BodyTimeout))
 	}
-	by := g.admit(w, r, t.AppName, access)
-	if by == nobody {
+	by := s.Guard.Admit(w, r, t.AppName, who)
+	if by == access.Nobody {
 		return
 	}
-	if g.functions == nil {
+	if s.Caller == nil {
 		page.Write(w, r, pageNoFunctions())
 		return
 	}
 	var in input
-	defer in.release(&g.bodies)
-	body := g.upload(w, r, f)
+	defer in.release(&s.bodies)
+	body := s.upload(w, r, f)
 	var refused page.Page
 	if body == nil {
-		refused = g.read(r, &in)
+		refused = s.read(r, &in)
 	} else {
 		refused = body.refused
 	}
@@ -118,29 +86,29 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 	execution := uuid.NewString()
 	named[1] = execution
 	h[page.ExecutionHeader] = named[1:]
-	s := streamed{g: g, w: w, r: r, asked: g.event(r, t, by, execution, in.data), body: body}
+	a := streamed{server: s, w: w, r: r, asked: s.event(r, t, by, execution, in.data), body: body}
 	defer body.end()
-	answer, err := g.functions.Call(r.Context(), s.call(t, f, reply != nil))
-	in.release(&g.bodies) // however long the answer takes, and before somebody hears it who sends the next one
-	if s.began {
-		s.end(f, answer, err)
+	answer, err := s.Caller.Call(r.Context(), a.call(t, f, form))
+	in.release(&s.bodies) // however long the answer takes, and before somebody hears it who sends the next one
+	if a.began {
+		a.end(f, answer, err)
 		return
 	}
 	body.head(h)
 	if err != nil && body.answer(w, r) {
 		return
 	}
-	if reply != nil {
-		reply(w, s.asked, answer, err)
+	if form == Event {
+		replyEvent(w, a.asked, answer, err)
 		return
 	}
-	s.finish(f, answer, err)
+	a.finish(f, answer, err)
 }
 
 // call returns the call. An answer that is to be one event is put together, however many pieces it was made in.
-func (s *streamed) call(t *registry.Trigger, f *landfall.Function, whole bool) function.Call {
+func (s *streamed) call(t *registry.Trigger, f *landfall.Function, form Form) function.Call {
 	c := function.Call{Function: f, Trigger: t, Event: s.asked}
-	if !whole {
+	if form == HTTP {
 		c.Stream, c.Recipient = s, s
 	}
 	if s.body != nil {
@@ -155,13 +123,13 @@ func (s *streamed) call(t *registry.Trigger, f *landfall.Function, whole bool) f
 // finish answers as HTTP does with what came of the call.
 func (s *streamed) finish(f *landfall.Function, answer event.Event, err error) {
 	if err == nil && s.status == 0 {
-		s.status, err = s.g.head(s.w.Header(), s.asked, answer)
+		s.status, err = s.server.head(s.w.Header(), s.asked, answer)
 	}
 	if err != nil {
-		s.g.failed(s.w, s.r, f, err)
+		s.server.failed(s.w, s.r, f, err)
 		return
 	}
-	s.g.reply(s.w, s.r, s.status, answer)
+	s.server.reply(s.w, s.r, s.status, answer)
 }
 
 // answeredError is the answer of a function that is an event with an error.
@@ -174,7 +142,7 @@ type answeredError struct {
 func (e *answeredError) Error() string { return "the function answered with an error" }
 
 // failed answers that a function did not, and says in the log why. Nothing was written yet.
-func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *landfall.Function, err error) {
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, f *landfall.Function, err error) {
 	if r.Context().Err() != nil {
 		return // nobody waits for the answer
 	}
@@ -184,8 +152,8 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *landfall.Fun
 		page.Write(w, r, pageMismatch(wrong))
 		return
 	}
-	fault, _ := errors.AsType[*runner.FunctionError](err)
-	busy := fault != nil && fault.Reason == runner.Busy
+	fault, _ := errors.AsType[*function.Error](err)
+	busy := fault != nil && fault.Reason == function.Busy
 	if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Canceled {
 		seconds := 1.0
 		if busy {
@@ -193,9 +161,9 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *landfall.Fun
 		}
 		h.Set("Retry-After", strconv.Itoa(int(seconds)))
 	}
-	err = g.loggable(f, err)
+	err = s.loggable(f, err)
 	if !busy { // the answers are counted; a line for each one that is too many would be a flood
-		g.log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
+		s.Log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
 			slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
 			slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 	}
@@ -203,20 +171,20 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *landfall.Fun
 }
 
 // loggable returns an error as the log may have it: why the gateway refuses an answer has words of the answer in it.
-func (g *Gateway) loggable(f *landfall.Function, err error) error {
+func (s *Server) loggable(f *landfall.Function, err error) error {
 	refusal, ok := errors.AsType[*landfall.Error](err)
-	if !ok || refusal.Op != opReply || g.redact == nil {
+	if !ok || refusal.Op != opReply || s.Redact == nil {
 		return err
 	}
 	hidden := *refusal
-	hidden.Message = g.redact(f, refusal.Message)
+	hidden.Message = s.Redact(f, refusal.Message)
 	return &hidden
 }
 
 // faultOf returns what is known of a failure, but for what the function logged, which is with the execution. It is for
 // the operator alone.
 func faultOf(err error) event.Error {
-	fault := runner.ErrorOf(err)
+	fault := function.ErrorOf(err)
 	if answered, ok := errors.AsType[*answeredError](err); ok {
 		fault = answered.fault
 	}
@@ -233,7 +201,7 @@ func pageOfFailure(err error) page.Page {
 		}
 		return page.New(answered.status, cmp.Or(http.StatusText(answered.status), "Error"), sentence(landfall.Printable(answered.fault.Message)))
 	}
-	if f, ok := errors.AsType[*runner.FunctionError](err); ok {
+	if f, ok := errors.AsType[*function.Error](err); ok {
 		return pageOfReason(f.Reason)
 	}
 	switch landfall.KindOf(err) {

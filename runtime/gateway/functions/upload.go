@@ -1,4 +1,4 @@
-package gateway
+package functions
 
 import (
 	"errors"
@@ -36,11 +36,11 @@ type upload struct {
 var _ function.Body = (*upload)(nil)
 
 // upload returns the body of a request as the function takes it, or nil: it is read as a whole then.
-func (g *Gateway) upload(w http.ResponseWriter, r *http.Request, f *landfall.Function) *upload {
+func (s *Server) upload(w http.ResponseWriter, r *http.Request, f *landfall.Function) *upload {
 	if f.Body == 0 || r.ContentLength == 0 {
 		return nil
 	}
-	u := &upload{r: r, control: http.NewResponseController(w), most: f.Body, idle: g.bodyTimeout}
+	u := &upload{r: r, control: http.NewResponseController(w), most: f.Body, idle: s.BodyTimeout}
 	if r.ContentLength > u.most {
 		u.refused = pageTooLarge(u.most)
 	}

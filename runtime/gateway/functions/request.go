@@ -1,4 +1,4 @@
-package gateway
+package functions
 
 import (
 	"errors"
@@ -16,6 +16,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/gateway/access"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
@@ -26,13 +28,9 @@ const (
 	requestTypeVersion = "1.0"
 )
 
-// sessionCookie is the cookie of the control host's pages, and begins the names of all of Landfall's. No function gets
-// them.
-const sessionCookie = "__Host-landfall"
-
 // event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its
 // protocol has the rest, with the values of the pattern's wildcards.
-func (g *Gateway) event(r *http.Request, t *registry.Trigger, by caller, execution string, data []byte) event.Event {
+func (s *Server) event(r *http.Request, t *registry.Trigger, by access.Caller, execution string, data []byte) event.Event {
 	if t.Kind == landfall.TimeTrigger || t.Kind == landfall.QueueTrigger {
 		return byHand(r, t, execution, data)
 	}
@@ -40,9 +38,9 @@ func (g *Gateway) event(r *http.Request, t *registry.Trigger, by caller, executi
 	event.SetTypeVersion(&e, requestTypeVersion)
 	setData(&e, r, data)
 	event.SetExecution(&e, execution)
-	scheme, params := g.schemeOf(r), paramsOf(r)
+	scheme, params := s.schemeOf(r), paramsOf(r)
 	headers := headersOf(r, scheme)
-	if by == holder || headers["Authorization"] != nil && g.Classify(r.Host).Kind != ReleaseHost {
+	if by == access.Holder || headers["Authorization"] != nil && s.Guard.Hosts.Classify(r.Host).Kind != hostname.Release {
 		delete(headers, "Authorization") // it is for Landfall, also where it came to a process by a name of its own
 	}
 	for name, value := range params {
@@ -82,10 +80,10 @@ func mediaTypeOf(given []string, data []byte) string {
 }
 
 // schemeOf returns the scheme of the address that the client sees.
-func (g *Gateway) schemeOf(r *http.Request) string {
+func (s *Server) schemeOf(r *http.Request) string {
 	switch {
-	case g.scheme != "":
-		return g.scheme
+	case s.Scheme != "":
+		return s.Scheme
 	case r.TLS != nil:
 		return "https"
 	}
@@ -111,7 +109,7 @@ func addressOf(r *http.Request, scheme, trim string) string {
 
 // escaped returns a query with what is not ASCII in percent.
 func escaped(query string) string {
-	if isASCII(query) {
+	if !strings.ContainsFunc(query, func(r rune) bool { return r > '~' }) {
 		return query
 	}
 	const hex = "0123456789ABCDEF"
@@ -182,14 +180,14 @@ func forwarded(name string) bool {
 // ownName reports whether a cookie, as NAME=VALUE with whatever follows, is one of Landfall's own.
 func ownName(cookie string) bool {
 	name, _, _ := strings.Cut(cookie, "=")
-	name, own := strings.CutPrefix(strings.TrimSpace(name), sessionCookie)
+	name, own := strings.CutPrefix(strings.TrimSpace(name), access.CookiePrefix)
 	return own && (name == "" || name[0] == '-')
 }
 
 // withoutSession takes Landfall's own cookies away, in a line of its own.
 func withoutSession(headers map[string][]string) {
 	lines := headers["Cookie"]
-	if !strings.Contains(strings.Join(lines, ""), sessionCookie) {
+	if !strings.Contains(strings.Join(lines, ""), access.CookiePrefix) {
 		return
 	}
 	var rest []string
@@ -245,23 +243,23 @@ const atFirst = 16 << 10
 
 // read reads the body of a request to its end. When it cannot, it returns the page that says why; else one with status
 // 0.
-func (g *Gateway) read(r *http.Request, in *input) page.Page {
+func (s *Server) read(r *http.Request, in *input) page.Page {
 	if r.ContentLength == 0 {
 		return page.Page{}
 	}
-	if r.ContentLength > g.maxRequest {
-		return pageTooLarge(g.maxRequest)
+	if r.ContentLength > s.MaxRequest {
+		return pageTooLarge(s.MaxRequest)
 	}
-	most := g.maxRequest + 1 // one byte more says that it is too large, or that it ends
+	most := s.MaxRequest + 1 // one byte more says that it is too large, or that it ends
 	if r.ContentLength > 0 {
 		most = r.ContentLength + 1
 	}
 	for {
 		if len(in.data) == cap(in.data) {
-			if int64(len(in.data)) > g.maxRequest {
-				return pageTooLarge(g.maxRequest)
+			if int64(len(in.data)) > s.MaxRequest {
+				return pageTooLarge(s.MaxRequest)
 			}
-			if !g.grow(in, min(max(atFirst, 2*int64(cap(in.data))), most)) {
+			if !s.grow(in, min(max(atFirst, 2*int64(cap(in.data))), most)) {
 				return pageBodies()
 			}
 		}
@@ -271,7 +269,7 @@ func (g *Gateway) read(r *http.Request, in *input) page.Page {
 		case errors.Is(err, io.EOF):
 			return page.Page{}
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return pageSlow(g.bodyTimeout)
+			return pageSlow(s.BodyTimeout)
 		case err != nil:
 			return pageHalf()
 		}
@@ -279,9 +277,9 @@ func (g *Gateway) read(r *http.Request, in *input) page.Page {
 }
 
 // grow makes room for so many bytes, unless all bodies would take too many then.
-func (g *Gateway) grow(in *input, to int64) bool {
-	if more := to - in.taken; g.bodies.Add(more) > g.maxRequests {
-		g.bodies.Add(-more)
+func (s *Server) grow(in *input, to int64) bool {
+	if more := to - in.taken; s.bodies.Add(more) > s.MaxRequests {
+		s.bodies.Add(-more)
 		return false
 	}
 	in.taken = to

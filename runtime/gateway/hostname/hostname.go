@@ -1,4 +1,5 @@
-package gateway
+// Package hostname says whose business a host name is: the control host's, a release's or nobody's.
+package hostname
 
 import (
 	"net/netip"
@@ -8,20 +9,20 @@ import (
 	"landfall.dev/landfall"
 )
 
-// HostKind says whose business a request is.
-type HostKind uint8
+// Kind says whose business a request is.
+type Kind uint8
 
 // The kinds. The zero value is a host that nobody serves.
 const (
-	Unknown     HostKind = iota
-	Control              // the base domain, the public URL's host, or an IP literal
-	ReleaseHost          // APP.DOMAIN, APP.RELEASE.DOMAIN or APP--RELEASE.DOMAIN
+	Unknown Kind = iota
+	Control      // the base domain, the public URL's host, or an IP literal
+	Release      // APP.DOMAIN, APP.RELEASE.DOMAIN or APP--RELEASE.DOMAIN
 )
 
 // Host is a classified host.
 type Host struct {
-	Kind     HostKind
-	App      string // for ReleaseHost; not necessarily an app that exists
+	Kind     Kind
+	App      string // for Release; not necessarily an app that exists
 	Selector string // the label RELEASE; empty for APP.DOMAIN
 	Joined   bool   // the form was APP--RELEASE.DOMAIN
 }
@@ -34,10 +35,10 @@ const (
 	punycode  = "xn--"
 )
 
-// CanonicalHost returns the host of a Host header in the one form by which hosts are compared: lower case, without port
+// Canonical returns the host of a Host header in the one form by which hosts are compared: lower case, without port
 // and without the final dot; IP addresses as net/netip prints them, version 6 in brackets. It returns false for
 // everything else than a host name of letters, digits and hyphens or an IP address. It never changes its own result.
-func CanonicalHost(host string) (string, bool) {
+func Canonical(host string) (string, bool) {
 	const brackets, dot, port = 2, 1, 6 // what may stand beside a name
 	if len(host) > maxName+brackets+dot+port || !isASCII(host) {
 		return "", false
@@ -107,17 +108,17 @@ func isLabel(s string) bool {
 // Hosts are the names of one installation.
 type Hosts struct{ domain, suffix, control string }
 
-// NewHosts returns the hosts below a base domain, and that of the public URL, if it is another; a port does not matter.
+// New returns the hosts below a base domain, and that of the public URL, if it is another; a port does not matter.
 // A name that is none is Invalid.
-func NewHosts(domain, control string) (Hosts, error) {
+func New(domain, control string) (Hosts, error) {
 	const op landfall.Op = "gateway.hosts"
-	base, ok := CanonicalHost(domain)
+	base, ok := Canonical(domain)
 	if !ok || isIP(base) {
 		return Hosts{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the domain of releases is no host name"}
 	}
 	h := Hosts{domain: base, suffix: "." + base, control: base}
 	if control != "" {
-		if h.control, ok = CanonicalHost(control); !ok {
+		if h.control, ok = Canonical(control); !ok {
 			return Hosts{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the public URL has no host name"}
 		}
 	}
@@ -126,7 +127,7 @@ func NewHosts(domain, control string) (Hosts, error) {
 
 // Classify says whose business a request with this Host header is.
 func (h Hosts) Classify(host string) Host {
-	name, ok := CanonicalHost(host)
+	name, ok := Canonical(host)
 	if !ok {
 		return Host{}
 	}
@@ -140,12 +141,12 @@ func (h Hosts) Classify(host string) Host {
 	app, selector, ok := strings.Cut(labels, ".")
 	if !ok {
 		app, selector, ok = strings.Cut(labels, separator)
-		return Host{Kind: ReleaseHost, App: app, Selector: selector, Joined: ok}
+		return Host{Kind: Release, App: app, Selector: selector, Joined: ok}
 	}
 	if strings.Contains(selector, ".") || strings.Contains(app, separator) {
 		return Host{}
 	}
-	return Host{Kind: ReleaseHost, App: app, Selector: selector}
+	return Host{Kind: Release, App: app, Selector: selector}
 }
 
 // isIP reports whether the canonical host is an IP address.

@@ -1,4 +1,4 @@
-package gateway
+package functions
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // streamed is an answer that goes out while the function makes it. Nothing of it is held: a client that reads slowly
 // holds the function up, and one that reads nothing for the time that a body has is cut off.
 type streamed struct {
-	g        *Gateway
+	server   *Server
 	w        http.ResponseWriter
 	r        *http.Request
 	asked    event.Event
@@ -33,7 +33,7 @@ var (
 
 // Begin implements function.Stream.
 func (s *streamed) Begin(answer event.Event) error {
-	status, err := s.g.head(s.w.Header(), s.asked, answer)
+	status, err := s.server.head(s.w.Header(), s.asked, answer)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *streamed) Judge(answer event.Event) (err error) {
 	if s.began {
 		return nil
 	}
-	s.status, err = s.g.head(s.w.Header(), s.asked, answer)
+	s.status, err = s.server.head(s.w.Header(), s.asked, answer)
 	if _, failed := errors.AsType[*answeredError](err); failed {
 		return nil // which it says itself
 	}
@@ -63,7 +63,7 @@ func (s *streamed) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	c := http.NewResponseController(s.w)
-	_ = c.SetWriteDeadline(time.Now().Add(s.g.bodyTimeout)) // a writer that has no connection has none
+	_ = c.SetWriteDeadline(time.Now().Add(s.server.BodyTimeout)) // a writer that has no connection has none
 	n, err := s.w.Write(p)
 	s.sent += int64(n)
 	if err == nil {
@@ -78,21 +78,21 @@ func (s *streamed) Sent() int64 { return s.sent }
 // end ends the answer: as it should, or, when it broke off, so that the client sees that.
 func (s *streamed) end(f *landfall.Function, answer event.Event, err error) {
 	if err == nil {
-		_, err = s.g.head(http.Header{}, s.asked, answer)
+		_, err = s.server.head(http.Header{}, s.asked, answer)
 	}
 	_ = http.NewResponseController(s.w).SetWriteDeadline(time.Time{})
 	if err == nil {
 		return
 	}
-	if c, ok := s.w.(*counted); ok {
-		c.cut = true
+	if c, ok := s.w.(*page.Writer); ok {
+		c.Cut = true
 	}
 	if s.r.Context().Err() != nil {
 		return // nobody waits for the rest
 	}
 	h := s.w.Header()
-	err = s.g.loggable(f, err)
-	s.g.log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer", slog.String("function", f.Name),
+	err = s.server.loggable(f, err)
+	s.server.Log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer", slog.String("function", f.Name),
 		slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
 		slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 }

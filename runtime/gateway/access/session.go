@@ -1,4 +1,4 @@
-package gateway
+package access
 
 import (
 	"context"
@@ -9,9 +9,13 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/gateway/page"
 )
+
+// CookiePrefix begins the names of all cookies of Landfall; the one of this name is that of the control host's pages. No
+// function gets them.
+const CookiePrefix = "__Host-landfall"
 
 // PreviewPath is where a preview session begins at the host of a release: with ?code=CODE, from the control host.
 const PreviewPath = "/.well-known/landfall-visit"
@@ -19,8 +23,8 @@ const PreviewPath = "/.well-known/landfall-visit"
 // The cookies of the hosts of releases. Browsers keep cookies of such names only if this very host set them, over https
 // or on the machine itself. No function gets them or sets them.
 const (
-	previewCookie = sessionCookie + "-visit"
-	nonceCookie   = sessionCookie + "-nonce"
+	previewCookie = CookiePrefix + "-visit"
+	nonceCookie   = CookiePrefix + "-nonce"
 	nonceFor      = 10 * time.Minute
 )
 
@@ -42,7 +46,7 @@ type PreviewSessions interface {
 // browses reports whether a person waits for the answer in the window of a browser, which may be sent somewhere else.
 func browses(r *http.Request) bool {
 	to := r.Header.Get("Sec-Fetch-Dest")
-	return files.Reads(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
+	return page.Reads(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
 }
 
 // fromHere reports whether a request that has the cookie of this host comes from a page of it, or is somebody who goes
@@ -53,39 +57,39 @@ func fromHere(r *http.Request) bool {
 	case site == "same-origin" || site == "none":
 		return true
 	case site != "":
-		return files.Reads(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+		return page.Reads(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 	case origin == "":
-		return files.Reads(r)
+		return page.Reads(r)
 	}
 	from, err := url.Parse(origin)
 	return err == nil && from.Host == r.Host
 }
 
 // sendToSignIn sends a browser to the control host, from where it comes back with a code.
-func (g *guard) sendToSignIn(w http.ResponseWriter, r *http.Request, host string) {
+func (g *Guard) sendToSignIn(w http.ResponseWriter, r *http.Request, host string) {
 	nonce := rand.Text()
 	if cookie, none := r.Cookie(nonceCookie); none == nil && len(cookie.Value) == len(nonce) {
 		nonce = cookie.Value // another tab waits for its code
 	}
 	http.SetCookie(w, ownCookie(nonceCookie, nonce, nonceFor))
-	seeOther(w, g.sessions.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
+	seeOther(w, g.Sessions.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
 }
 
-// beginSession takes the code that a browser comes back with, and lets it go on.
-func (g *guard) beginSession(w http.ResponseWriter, r *http.Request) {
-	host, _ := CanonicalHost(r.Host)
+// BeginSession takes the code that a browser comes back with, and lets it go on.
+func (g *Guard) BeginSession(w http.ResponseWriter, r *http.Request) {
+	host, _ := hostname.Canonical(r.Host)
 	nonce, none := r.Cookie(nonceCookie)
 	if none != nil {
 		page.Write(w, r, pageNoSession())
 		return
 	}
-	secret, path, expires, err := g.sessions.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
+	secret, path, expires, err := g.Sessions.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
 	switch {
 	case err != nil && r.Context().Err() != nil: // nobody waits for the answer
 	case landfall.Is(err, landfall.NotFound):
 		page.Write(w, r, pageNoSession())
 	case err != nil:
-		g.log.ErrorContext(r.Context(), "a visit cannot begin", "host", host, "error", err)
+		g.Log.ErrorContext(r.Context(), "a visit cannot begin", "host", host, "error", err)
 		w.Header().Set("Retry-After", "1")
 		page.Write(w, r, pageUnknownCaller())
 	default:
@@ -107,19 +111,4 @@ func seeOther(w http.ResponseWriter, address string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Location", address)
 	w.WriteHeader(http.StatusSeeOther)
-}
-
-// makePrivate sets the headers by which what is for one person stays with them: no cache between keeps it, their own
-// one asks each time, and pages of other hosts do not get at it.
-func makePrivate(h http.Header) {
-	if !strings.Contains(strings.ToLower(h.Get("Cache-Control")), "no-store") {
-		h.Set("Cache-Control", "private, no-cache")
-	}
-	for name := range h { // that caches obey before Cache-Control
-		if name == "Surrogate-Control" || name == "Edge-Control" || strings.HasSuffix(name, "Cdn-Cache-Control") {
-			delete(h, name)
-		}
-	}
-	h["Vary"] = append(h.Values("Vary"), "Cookie", "Authorization")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }

@@ -1,0 +1,67 @@
+package page
+
+import (
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Writer is the http.ResponseWriter through which an answer goes, and notes what goes out.
+type Writer struct {
+	http.ResponseWriter
+
+	Status  int   // 0: nothing went out
+	Bytes   int64 // of the body
+	Private bool  // what goes out is for one person
+	Cut     bool  // it breaks off, and must look so
+}
+
+// begin notes that an answer goes out.
+func (w *Writer) begin(status int) {
+	if w.Status == 0 {
+		w.Status = status
+		if w.Private {
+			makePrivate(w.Header())
+		}
+	}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *Writer) WriteHeader(status int) {
+	w.begin(status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.begin(http.StatusOK)
+	n, err := w.ResponseWriter.Write(p)
+	w.Bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom: the server's own has a buffer that it uses again.
+func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
+	w.begin(http.StatusOK)
+	n, err := io.Copy(w.ResponseWriter, r)
+	w.Bytes += n
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// makePrivate sets the headers by which what is for one person stays with them: no cache between keeps it, their own
+// one asks each time, and pages of other hosts do not get at it.
+func makePrivate(h http.Header) {
+	if !strings.Contains(strings.ToLower(h.Get("Cache-Control")), "no-store") {
+		h.Set("Cache-Control", "private, no-cache")
+	}
+	for name := range h { // that caches obey before Cache-Control
+		if name == "Surrogate-Control" || name == "Edge-Control" || strings.HasSuffix(name, "Cdn-Cache-Control") {
+			delete(h, name)
+		}
+	}
+	h["Vary"] = append(h.Values("Vary"), "Cookie", "Authorization")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
