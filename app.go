@@ -63,8 +63,9 @@ type Previews string
 
 // The values of Previews.
 const (
-	PreviewsPublic   Previews = ""          // everybody
-	PreviewsSignedIn Previews = "signed-in" // people who are signed in at the control host, or have a token, and may read the app
+	PreviewsPublic Previews = "" // everybody
+	// people who are signed in at the control host, or have a token, and may read the app
+	PreviewsSignedIn Previews = "signed-in"
 )
 
 // GitHubRepository is a repository as GitHub names it.

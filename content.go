@@ -66,7 +66,8 @@ type PackageRef struct {
 
 // ReadContent reads what a version keeps beside its spec. It is zero when the version keeps nothing, and an error is
 // Invalid.
-func ReadContent[Content StaticContent | PackageContent | FunctionContent](stored json.RawMessage) (c Content, err error) {
+func ReadContent[Content StaticContent | PackageContent | FunctionContent](stored json.RawMessage) (c Content,
+	err error) {
 	if len(stored) == 0 {
 		return c, nil
 	}
@@ -77,5 +78,6 @@ func ReadContent[Content StaticContent | PackageContent | FunctionContent](store
 }
 
 func contentError(err error) error {
-	return &Error{Op: "landfall.ReadContent", Kind: Invalid, Message: fmt.Sprintf("what is stored of it cannot be read: %v", err), Err: err}
+	return &Error{Op: "landfall.ReadContent", Kind: Invalid,
+		Message: fmt.Sprintf("what is stored of it cannot be read: %v", err), Err: err}
 }

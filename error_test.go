@@ -48,10 +48,14 @@ func TestMessageOf(t *testing.T) {
 		{"an Error with one", &landfall.Error{Message: "no such file", Err: secret}, "no such file"},
 		{"one that is wrapped", fmt.Errorf("%w: %w", secret, &landfall.Error{Message: "no such file"}), "no such file"},
 		{"the outermost of two", &landfall.Error{Message: "outer", Err: &landfall.Error{Message: "inner"}}, "outer"},
-		{"the first that has one", &landfall.Error{Op: "x", Err: fmt.Errorf("y: %w", &landfall.Error{Message: "inner"})}, "inner"},
-		{"the second of two that are joined", errors.Join(&landfall.Error{Op: "x", Err: secret}, &landfall.Error{Message: "no such file"}), "no such file"},
-		{"one below two that are joined", &landfall.Error{Err: errors.Join(secret, &landfall.Error{Err: io.EOF}, fmt.Errorf("y: %w", &landfall.Error{Message: "inner"}))}, "inner"},
-		{"the first of two that have one", errors.Join(&landfall.Error{Err: &landfall.Error{Message: "first"}}, &landfall.Error{Message: "second"}), "first"},
+		{"the first that has one", &landfall.Error{Op: "x", Err: fmt.Errorf("y: %w", &landfall.Error{Message: "inner"})},
+			"inner"},
+		{"the second of two that are joined", errors.Join(&landfall.Error{Op: "x", Err: secret},
+			&landfall.Error{Message: "no such file"}), "no such file"},
+		{"one below two that are joined", &landfall.Error{Err: errors.Join(secret, &landfall.Error{Err: io.EOF},
+			fmt.Errorf("y: %w", &landfall.Error{Message: "inner"}))}, "inner"},
+		{"the first of two that have one", errors.Join(&landfall.Error{Err: &landfall.Error{Message: "first"}},
+			&landfall.Error{Message: "second"}), "first"},
 	} {
 		if got := landfall.MessageOf(c.err); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
@@ -114,7 +118,8 @@ func TestIs(t *testing.T) {
 		want  bool
 	}{
 		{gone, []landfall.Kind{landfall.NotFound}, true}, {gone, []landfall.Kind{landfall.Conflict, landfall.NotFound}, true},
-		{gone, []landfall.Kind{landfall.Internal}, false}, {gone, nil, false}, {errors.New("unclassified"), []landfall.Kind{landfall.Internal}, true},
+		{gone, []landfall.Kind{landfall.Internal}, false}, {gone, nil, false},
+		{errors.New("unclassified"), []landfall.Kind{landfall.Internal}, true},
 		{nil, landfall.Kinds(), false},
 	} {
 		if got := landfall.Is(c.err, c.kinds...); got != c.want {

@@ -74,12 +74,14 @@ const (
 
 // File is one entry of a commit's tree, or one file that a build made.
 type File struct {
-	Path   string   `json:"path"`             // from the repository's root, with slashes
-	Mode   FileMode `json:"mode,omitempty"`   // once the builder has checked the tree: Regular, Executable, or a Symlink with its Target
+	Path string `json:"path"` // from the repository's root, with slashes
+	// once the builder has checked the tree: Regular, Executable, or a Symlink with its Target
+	Mode   FileMode `json:"mode,omitempty"`
 	Blob   string   `json:"blob,omitempty"`   // git's name for the bytes; empty when a build made the file
 	Digest Digest   `json:"sha256,omitempty"` // SHA-256 of the bytes; empty until somebody read them
 	Size   int64    `json:"size"`             // bytes
-	Target string   `json:"target,omitempty"` // of a Symlink that a build made, which has the same text as its bytes; empty otherwise
+	// of a Symlink that a build made, which has the same text as its bytes; empty otherwise
+	Target string `json:"target,omitempty"`
 }
 
 // IsBuiltLink reports whether the file is a symbolic link that a build made. A link of a commit is a file by then, or

@@ -67,13 +67,15 @@ func rooms() []room {
 		{"handmade", "accept builder deploy remote spec store versioning", ""},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote store/storetest"},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},
-		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree accept inspect runs outbound sandbox artifact preflight", "store/storetest assets/disk"},
+		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree " +
+			"accept inspect runs outbound sandbox artifact preflight", "store/storetest assets/disk"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
 		// A visitor or an event gets an answer.
 		{"event", "", ""},
-		{"environment", "environment/container environment/go/source event spec", "runtime/runner sandbox runtime/wasm runtime/function"},
+		{"environment", "environment/container environment/go/source event spec",
+			"runtime/runner sandbox runtime/wasm runtime/function"},
 		{"environment/container", "secret", ""},
 		{"environment/go/adaptor", "", ""},
 		{"environment/go/adapt", "environment/go/source", ""},
@@ -82,23 +84,31 @@ func rooms() []room {
 		{"runtime/function", "contract event runtime/registry", ""},
 		{"runtime/registry", "route", ""},
 		{"runtime/registry/stored", "assets runtime/images runtime/registry secret spec store versioning", "store/storetest"},
-		{"runtime/host", "environment event runtime/images runtime/invoke runtime/packages runtime/registry runtime/runner sandbox secret spec runtime/function", ""},
+		{"runtime/host", "environment event runtime/images runtime/invoke runtime/packages runtime/registry " +
+			"runtime/runner sandbox secret spec runtime/function", ""},
 		{"runtime/images", "wire auth", ""},
 		{"runtime/invoke", "auth contract event runtime/images runtime/registry runtime/function", "logtest"},
-		{"runtime/execution", "contract crashpoint event runtime/runner store trace runtime/function runtime/registry", "store/storetest"},
+		{"runtime/execution", "contract crashpoint event runtime/runner store trace runtime/function runtime/registry",
+			"store/storetest"},
 		{"runtime/packages", "unpack", ""},
 		{"runtime/gateway/page", "", ""},
 		{"runtime/gateway/hostname", "", ""},
 		{"runtime/gateway/access", "auth runtime/gateway/hostname runtime/gateway/page", ""},
-		{"runtime/gateway/functions", "contract event runtime/function runtime/gateway/access runtime/gateway/hostname runtime/gateway/page runtime/registry runtime/trigger trace wire", ""},
+		{"runtime/gateway/functions", "contract event runtime/function runtime/gateway/access runtime/gateway/hostname " +
+			"runtime/gateway/page runtime/registry runtime/trigger trace wire", ""},
 		{"runtime/gateway/files", "assets runtime/gateway/page runtime/registry wire", ""},
-		{"runtime/gateway", "runtime/registry trace runtime/function runtime/gateway/files runtime/gateway/page runtime/gateway/access runtime/gateway/functions runtime/gateway/hostname", "logtest sandbox contract event runtime/runner wire"},
-		{"runtime/rpc", "auth event runtime/invoke runtime/runner secret runtime/function", "logtest sandbox runtime/trigger runtime/registry"},
+		{"runtime/gateway", "runtime/registry trace runtime/function runtime/gateway/files runtime/gateway/page " +
+			"runtime/gateway/access runtime/gateway/functions runtime/gateway/hostname",
+			"logtest sandbox contract event runtime/runner wire"},
+		{"runtime/rpc", "auth event runtime/invoke runtime/runner secret runtime/function",
+			"logtest sandbox runtime/trigger runtime/registry"},
 		{"runtime/runner", "event sandbox secret runtime/wasm runtime/function", "runtime/wasm/wasmtest"},
-		{"runtime/trigger/queue", "contract crashpoint event runtime/registry runtime/function", "logtest runtime/trigger/queue/natstest"},
+		{"runtime/trigger/queue", "contract crashpoint event runtime/registry runtime/function",
+			"logtest runtime/trigger/queue/natstest"},
 		{"runtime/trigger/queue/natstest", "porttest", ""},
 		{"runtime/trigger", "contract event runtime/registry trace runtime/function", ""},
-		{"runtime/trigger/schedule", "crashpoint cron event runtime/registry store runtime/function", "logtest store/storetest"},
+		{"runtime/trigger/schedule", "crashpoint cron event runtime/registry store runtime/function",
+			"logtest store/storetest"},
 		// What neither of them may tell.
 		{"secret", "", ""},
 		{"runtime/wasm", "", "runtime/wasm/wasmtest"},
@@ -117,13 +127,19 @@ func rooms() []room {
 		{"logtest", "", ""},
 		{"porttest", "", ""},
 		{"mux", "", "logtest"},
-		{"api", "api/client auth deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade", "assets assets/disk builder remote store/storetest jobs pipeline"},
+		{"api", "api/client auth deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade",
+			"assets assets/disk builder remote store/storetest jobs pipeline"},
 		{"api/client", "", ""},
 		{"web", "api api/client auth store mux", "deploy inspect runs"},
 		{"cli", "api/client assets contract environment event secret spec preflight", ""},
 		{
 			"server",
-			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy inspect jobs runs upkeep heap runtime/function runtime/rpc runtime/gateway/files wire mux handmade runtime/gateway/access runtime/gateway/hostname",
+			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck " +
+				"pipeline github environment environment/container runtime/registry runtime/registry/stored runtime/gateway " +
+				"runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api " +
+				"web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy " +
+				"inspect jobs runs upkeep heap runtime/function runtime/rpc runtime/gateway/files wire mux handmade " +
+				"runtime/gateway/access runtime/gateway/hostname",
 			"logtest store/storetest test/forge test/site api/client",
 		},
 
@@ -150,10 +166,12 @@ func rooms() []room {
 		{"test/browser", "test/site", ""},
 		{"test/push", "", "api/client test/forge test/site"},
 		{"test/webhook", "", "api/client github/githubtest test/forge test/site"},
-		{"test/function", "", "api/client backup environment github/githubtest outbound/proxytest remote runtime/trigger/queue/natstest runtime/wasm/wasmtest secret store store/storetest test/forge test/machine test/site"},
+		{"test/function", "", "api/client backup environment github/githubtest outbound/proxytest remote " +
+			"runtime/trigger/queue/natstest runtime/wasm/wasmtest secret store store/storetest test/forge test/machine test/site"},
 		{"test/crash", "", "api/client assets crashpoint test/forge test/site"},
 		{"test/fault", "", "api/client assets/s3/s3test store/storetest test/forge test/machine test/site"},
-		{"test/roles", "", "logtest runtime/trigger/queue/natstest runtime/wasm/wasmtest secret test/forge test/machine test/site"},
+		{"test/roles", "",
+			"logtest runtime/trigger/queue/natstest runtime/wasm/wasmtest secret test/forge test/machine test/site"},
 		{"test/pages", "", "api/client store test/browser test/forge test/site runtime/gateway/access"},
 		{"test/soak", "", "api/client store/storetest test/forge test/site"},
 
@@ -186,29 +204,40 @@ func libraries() []library {
 		{"log", "", "", "the log is log/slog"},
 		{"log/slog", every, "", "written by the edges only"},
 		{"net/http/cgi", "remote test/forge", every, "the remote is git's own http-backend"},
-		{"os/exec", "accept/accepttest remote builder sandbox store/storetest assets/s3/s3test runtime/trigger/queue/natstest cli runtime/wasm test/site test/forge test/machine tools/testservers", every, "processes start where their arguments are typed, or in the sandbox"},
+		{"os/exec", "accept/accepttest remote builder sandbox store/storetest assets/s3/s3test " +
+			"runtime/trigger/queue/natstest cli runtime/wasm test/site test/forge test/machine tools/testservers", every,
+			"processes start where their arguments are typed, or in the sandbox"},
 		{"unsafe", "environment/go/adaptor", "", "system calls that Go's scheduler need not watch; nothing else needs it"},
 
 		{"filippo.io/age", "secret", "", "secrets are sealed in one room"},
-		{"github.com/andybalholm/brotli", "runtime/gateway/files", "runtime/gateway server", "compressed at the edge, once per digest"},
+		{"github.com/andybalholm/brotli", "runtime/gateway/files", "runtime/gateway server",
+			"compressed at the edge, once per digest"},
 		{"github.com/bmatcuk/doublestar", "spec accept assets builder pipeline", "", "the globs of the specs"},
 		{"github.com/chromedp", "test/browser", "test/pages", "pages are looked at in a browser"},
 		{"github.com/tetratelabs/wazero", "runtime/wasm", "", "WebAssembly without another program, and without C"},
 		{"github.com/cloudevents/sdk-go", "event", "test/function", "CloudEvents are read and written by their own library"},
 		{"github.com/danielgtaylor/huma", "api", "server", "REST is described by its code"},
 		{"github.com/gin-gonic/gin", "mux server", "", "one router for the control host"},
-		{"github.com/getkin/kin-openapi", "github/githubtest", "api github", "requests are checked against published descriptions"},
+		{"github.com/getkin/kin-openapi", "github/githubtest", "api github",
+			"requests are checked against published descriptions"},
 		{"github.com/go-logr/logr", "trace", "", "what the SDK of OpenTelemetry logs by"},
 		{"github.com/go-git", "builder builder/pack", "remote pipeline server", "repositories are read in one room"},
-		{"github.com/go-json-experiment/json", "webhook api event", "", "payloads are read in a quarter of the time, and pages of versions shown"},
+		{"github.com/go-json-experiment/json", "webhook api event", "",
+			"payloads are read in a quarter of the time, and pages of versions shown"},
 		{"github.com/google/go-cmp", testkit, every, "differences that a person can read"},
-		{"github.com/google/go-containerregistry", "environment/container runtime/images tools/image", "test/function", "container images without a daemon"},
+		{"github.com/google/go-containerregistry", "environment/container runtime/images tools/image", "test/function",
+			"container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
-		{"github.com/google/uuid", ". accept/accepttest store sandbox runtime/runner runtime/gateway/functions runtime/invoke runtime/trigger runs api server cli cmd/landfall runtime/trigger/queue runtime/trigger/schedule runtime/execution runtime/rpc", every, "what uids are made of"},
-		{"github.com/hashicorp/golang-lru", "contract runtime/rpc runtime/gateway/files runtime/images", "", "caches with a bound"},
-		{"github.com/klauspost/compress", "backup builder/pack", "", "backups are zstd; git's objects are inflated in two thirds of the time"},
+		{"github.com/google/uuid", ". accept/accepttest store sandbox runtime/runner runtime/gateway/functions " +
+			"runtime/invoke runtime/trigger runs api server cli cmd/landfall runtime/trigger/queue runtime/trigger/schedule " +
+			"runtime/execution runtime/rpc", every, "what uids are made of"},
+		{"github.com/hashicorp/golang-lru", "contract runtime/rpc runtime/gateway/files runtime/images", "",
+			"caches with a bound"},
+		{"github.com/klauspost/compress", "backup builder/pack", "",
+			"backups are zstd; git's objects are inflated in two thirds of the time"},
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
-		{"github.com/landlock-lsm/go-landlock", "sandbox/inner", "", "the kernel's own project keeps it, and nothing here needs unsafe"},
+		{"github.com/landlock-lsm/go-landlock", "sandbox/inner", "",
+			"the kernel's own project keeps it, and nothing here needs unsafe"},
 		{"github.com/minio/minio-go", "assets/s3", "", "the S3 API is spoken in one room"},
 		{"github.com/nats-io", "runtime/trigger/queue", "", "the messages of apps are in one room"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},
@@ -216,17 +245,21 @@ func libraries() []library {
 		{"github.com/riverqueue", "store", "", "durable jobs are rows of the same database"},
 		{"github.com/robfig/cron", "cron", "", "cron expressions are read as Fission reads them"},
 		{"github.com/rogpeppe/go-internal", "", "server", "scripts that drive the command line"},
-		{"github.com/santhosh-tekuri/jsonschema", "contract", "", "JSON Schema is read by the library that its own test suite knows best"},
+		{"github.com/santhosh-tekuri/jsonschema", "contract", "",
+			"JSON Schema is read by the library that its own test suite knows best"},
 		{"github.com/spf13", "cli server", "", "the command line"},
 		{"go.opentelemetry.io/otel", "trace", "", "spans are made in one room"},
 		{"go.opentelemetry.io/proto", "trace", "test/function", "what spans are sent as"},
 		{"google.golang.org/protobuf", "trace", "test/function", "what spans are sent as"},
 		{"go.yaml.in/yaml", "spec cli server", "metrics", "yaml is the specs' and the configuration's"},
-		{"sigs.k8s.io/yaml", "cli", "", "answers of the API are written as Kubernetes writes them; it reads YAML 1.1, so specs are not read with it"},
+		{"sigs.k8s.io/yaml", "cli", "",
+			"answers of the API are written as Kubernetes writes them; it reads YAML 1.1, so specs are not read with it"},
 		{"golang.org/x/crypto/x509roots", "tools/image", "", "whom an image trusts that has no system"},
-		{"golang.org/x/net", "webhook github builder outbound sandbox sandbox/inner runtime/gateway/functions trace", "", "what net/http leaves out, and the assembler of filters"},
+		{"golang.org/x/net", "webhook github builder outbound sandbox sandbox/inner runtime/gateway/functions trace", "",
+			"what net/http leaves out, and the assembler of filters"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
-		{"golang.org/x/sys", "sandbox sandbox/inner runtime/runner runtime/wasm remote store assets/disk backup server test/site test/machine", "cli", "system calls that the standard library leaves out"},
+		{"golang.org/x/sys", "sandbox sandbox/inner runtime/runner runtime/wasm remote store assets/disk backup server " +
+			"test/site test/machine", "cli", "system calls that the standard library leaves out"},
 		{"golang.org/x/term", "cli", "", "only the command line has a terminal"},
 		{"golang.org/x/time", "webhook github api web runtime/execution trace", "", "rates"},
 		{"modernc.org", "store", "", "the embedded database"},
@@ -236,7 +269,8 @@ func libraries() []library {
 
 // unspeaking are names that do not say what is in a room.
 func unspeaking() []string {
-	return []string{"base", "common", "core", "helper", "helpers", "manager", "model", "models", "type", "types", "util", "utils"}
+	return []string{"base", "common", "core", "helper", "helpers", "manager", "model", "models", "type", "types",
+		"util", "utils"}
 }
 
 // The import graph is the one that is written down, in both directions.

@@ -16,8 +16,9 @@ func TestCheckAppName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"abc": true, "a1b": true, "123": true, "shop": true, "my-shop-2": true, "a-b": true, strings.Repeat("a", 40): true,
-		"": false, "a": false, "ab": false, strings.Repeat("a", 41): false, "-ab": false, "ab-": false, "a--b": false, "Abc": false,
-		"a_b": false, "a.b": false, "a b": false, "äbc": false, "abc\n": false, "../abc": false, "a/b": false, "xn--abc": false,
+		"": false, "a": false, "ab": false, strings.Repeat("a", 41): false, "-ab": false, "ab-": false, "a--b": false,
+		"Abc": false, "a_b": false, "a.b": false, "a b": false, "äbc": false, "abc\n": false, "../abc": false, "a/b": false,
+		"xn--abc": false,
 	} {
 		err := landfall.CheckAppName(name)
 		if got := err == nil; got != want {
@@ -67,7 +68,8 @@ func TestLabels(t *testing.T) {
 			"release": landfall.ReleaseLabel(name), "joined": landfall.JoinedLabel(app, name),
 		} {
 			if len(got) > 63 || !hostLabel.MatchString(got) {
-				t.Fatalf("the %s label of %q: got %q of %d characters, want at most 63 of a-z, 0-9 and inner -", what, name, got, len(got))
+				t.Fatalf("the %s label of %q: got %q of %d characters, want at most 63 of a-z, 0-9 and inner -", what, name,
+					got, len(got))
 			}
 		}
 		if label, want := landfall.JoinedLabel(app, name), app+"--"; !strings.HasPrefix(label, want) {
@@ -91,7 +93,8 @@ func TestLabelsDiffer(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100)
 	groups := [][]string{
-		{"feature/x", "feature-x", "Feature-X", "feature x", "feature--x", "feature_x", "-feature-x", "feature-x-", "FEATURE-X"},
+		{"feature/x", "feature-x", "Feature-X", "feature x", "feature--x", "feature_x", "-feature-x", "feature-x-",
+			"FEATURE-X"},
 		{long, long + "y", long + "z", long[:64], long[:63]},
 		{"ü", "ö", "ä", "é", "日本", "日 本", "/", "//"},
 		{"k", "\u212a"}, // the Kelvin sign is a k in lower case

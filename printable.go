@@ -86,7 +86,8 @@ func EscapeSequence(s string) string {
 		}
 		return s
 	case ']', 'P', 'X', '^', '_':
-		const longest = 4 << 10 // titles and links are shorter; without a bound, many sequences that do not end would take quadratic time
+		// titles and links are shorter; without a bound, many sequences that do not end would take quadratic time
+		const longest = 4 << 10
 		for i := 2; i < min(len(s), longest); i++ {
 			switch {
 			case s[i] == '\a':

@@ -77,7 +77,8 @@ func TestVocabulary(t *testing.T) {
 	if shared != 2 || !landfall.FunctionUnit.InNamespace() || !landfall.PackageUnit.InNamespace() {
 		t.Errorf("kinds whose names are unique in their namespace: got %d, want functions and packages", shared)
 	}
-	if got, want := (landfall.UnitID{Kind: landfall.HTTPTrigger, Name: "home"}).String(), "http-trigger home"; got != want {
+	if got, want := (landfall.UnitID{Kind: landfall.HTTPTrigger, Name: "home"}).String(),
+		"http-trigger home"; got != want {
 		t.Errorf("a unit: got %q, want %q", got, want)
 	}
 	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"}, UID: "owf2k7qa"}
@@ -111,7 +112,8 @@ func TestParseDigest(t *testing.T) {
 	if got := landfall.DigestOf(nil); string(got) != "sha256:"+empty || got.Hex() != empty {
 		t.Errorf("of nothing: got %q, want sha256:%s", got, empty)
 	}
-	for _, s := range []string{"", d.Hex(), "sha256:", "sha256:" + d.Hex()[:63], string(d) + "0", "sha1:" + d.Hex(), "sha256:" + d.Hex()[:63] + "G"} {
+	for _, s := range []string{"", d.Hex(), "sha256:", "sha256:" + d.Hex()[:63], string(d) + "0", "sha1:" + d.Hex(),
+		"sha256:" + d.Hex()[:63] + "G"} {
 		if got, err := landfall.ParseDigest(s); err == nil || landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("ParseDigest(%q): got %q and the error %v, want an Invalid error", s, got, err)
 		}

@@ -39,7 +39,8 @@ func TestCutDescriptionProperty(t *testing.T) {
 		s := text.Draw(t, "text")
 		got := landfall.CutDescription(s)
 		line := strings.Join(strings.Fields(s), " ")
-		if n := utf8.RuneCountInString(got); n > landfall.MaxStatusDescription || strings.ContainsAny(got, "\r\n\t") || !utf8.ValidString(got) {
+		if n := utf8.RuneCountInString(got); n > landfall.MaxStatusDescription || strings.ContainsAny(got, "\r\n\t") ||
+			!utf8.ValidString(got) {
 			t.Fatalf("got %q of %d characters, want one line of at most %d", got, n, landfall.MaxStatusDescription)
 		}
 		kept, cut := strings.CutSuffix(got, "…")
@@ -53,7 +54,8 @@ func TestCutDescriptionProperty(t *testing.T) {
 			t.Fatalf("got %q, which does not begin %q", got, line)
 		}
 		// The cut is between two words, unless that would lose more than half.
-		if rest := strings.TrimPrefix(line, kept); !strings.HasPrefix(rest, " ") && strings.LastIndexByte(kept, ' ') > len(kept)/2 {
+		if rest := strings.TrimPrefix(line, kept); !strings.HasPrefix(rest, " ") &&
+			strings.LastIndexByte(kept, ' ') > len(kept)/2 {
 			t.Fatalf("got %q, cut within the word before %q", got, rest[:min(len(rest), 10)])
 		}
 		if got2 := landfall.CutDescription(got); got2 != got {

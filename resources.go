@@ -22,8 +22,9 @@ const DefaultConcurrency = 16
 // Or returns the resources, with the values of other where they are zero.
 func (r Resources) Or(other Resources) Resources {
 	return Resources{
-		Memory: cmp.Or(r.Memory, other.Memory), MilliCPU: cmp.Or(r.MilliCPU, other.MilliCPU), Disk: cmp.Or(r.Disk, other.Disk),
-		Timeout: cmp.Or(r.Timeout, other.Timeout), IdleTimeout: cmp.Or(r.IdleTimeout, other.IdleTimeout),
-		Concurrency: cmp.Or(r.Concurrency, other.Concurrency), KeepWarm: cmp.Or(r.KeepWarm, other.KeepWarm),
+		Memory: cmp.Or(r.Memory, other.Memory), MilliCPU: cmp.Or(r.MilliCPU, other.MilliCPU),
+		Disk: cmp.Or(r.Disk, other.Disk), Timeout: cmp.Or(r.Timeout, other.Timeout),
+		IdleTimeout: cmp.Or(r.IdleTimeout, other.IdleTimeout), Concurrency: cmp.Or(r.Concurrency, other.Concurrency),
+		KeepWarm: cmp.Or(r.KeepWarm, other.KeepWarm),
 	}
 }

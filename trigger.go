@@ -11,10 +11,11 @@ const TriggerPath = "/r/"
 // Trigger binds a source of events to a function, as the spec of its version says. Rooms that know more about a trigger
 // embed it.
 type Trigger struct {
-	Kind      UnitKind          // HTTPTrigger, TimeTrigger or QueueTrigger; it says which of the sources below is set
-	Config    map[string]string // overrides the app's
-	Filters   json.RawMessage   // canonical JSON in the form that event.ParseFilters takes; nil: every event of the source passes
-	Resources Resources         // override the function's
+	Kind   UnitKind          // HTTPTrigger, TimeTrigger or QueueTrigger; it says which of the sources below is set
+	Config map[string]string // overrides the app's
+	// canonical JSON in the form that event.ParseFilters takes; nil: every event of the source passes
+	Filters   json.RawMessage
+	Resources Resources // override the function's
 
 	HTTP  HTTPSource
 	Time  TimeSource

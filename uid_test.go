@@ -16,7 +16,8 @@ import (
 // checkUID fails unless uid has the form that fits into a host name: 8 of a-z and 2-7, the first a letter.
 func checkUID(t rapid.TB, uid landfall.UID) {
 	t.Helper()
-	if len(uid) != 8 || uid[0] < 'a' || uid[0] > 'z' || strings.Trim(string(uid), "abcdefghijklmnopqrstuvwxyz234567") != "" {
+	if len(uid) != 8 || uid[0] < 'a' || uid[0] > 'z' ||
+		strings.Trim(string(uid), "abcdefghijklmnopqrstuvwxyz234567") != "" {
 		t.Fatalf("got the uid %q, want 8 of a-z and 2-7, the first a letter", uid)
 	}
 	if !landfall.IsUID(string(uid)) {

@@ -24,7 +24,8 @@ const ConfigName = "config"
 // UnitKinds lists the kinds in the order in which lists and trackers show them: functions and packages first.
 func UnitKinds() []UnitKind {
 	return []UnitKind{
-		FunctionUnit, PackageUnit, EnvironmentUnit, HTTPTrigger, TimeTrigger, QueueTrigger, ConfigUnit, StaticUnit, SecretUnit,
+		FunctionUnit, PackageUnit, EnvironmentUnit, HTTPTrigger, TimeTrigger, QueueTrigger, ConfigUnit, StaticUnit,
+		SecretUnit,
 	}
 }
 

@@ -16,11 +16,12 @@ type Version struct {
 	Description string
 	Digest      Digest          // of everything that the unit is
 	Spec        json.RawMessage // canonical, with defaults filled in
-	Content     json.RawMessage // what is stored beside the spec, such as archives or a manifest's key; the room of the kind defines it
-	Commit      CommitSHA       // the commit whose apply made it
-	Created     time.Time
-	Production  bool // an apply of the production line had it, or a person made it
-	Retired     bool // it left the spec; it is kept only while something holds it, and no list shows it
+	// what is stored beside the spec, such as archives or a manifest's key; the room of the kind defines it
+	Content    json.RawMessage
+	Commit     CommitSHA // the commit whose apply made it
+	Created    time.Time
+	Production bool // an apply of the production line had it, or a person made it
+	Retired    bool // it left the spec; it is kept only while something holds it, and no list shows it
 }
 
 // ObjectName returns the version's name as an object: "hello-owf2k7qa".
@@ -46,7 +47,8 @@ type UnitChange struct {
 	Number int64       `json:"number,omitempty"` // of the version after, or before for what was removed
 	Files  *FileChange `json:"files,omitempty"`  // for static units and packages, where it is known
 
-	Network  bool `json:"network,omitempty"`  // a function that may reach the network after the change, and could not before
+	// a function that may reach the network after the change, and could not before
+	Network  bool `json:"network,omitempty"`
 	Contract bool `json:"contract,omitempty"` // a function whose contract has another input or output after the change
 }
 

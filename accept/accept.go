@@ -189,14 +189,16 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if still, err := deploy.SecretsUnchanged(ctx, a.tx, a.app, units, deploy.LineOfPush(a.app, a.push)); err != nil || !still {
+	if still, err := deploy.SecretsUnchanged(ctx, a.tx, a.app, units,
+		deploy.LineOfPush(a.app, a.push)); err != nil || !still {
 		return false, err
 	}
 	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
 		return false, err
 	}
 	u := deploy.RefUpdate{
-		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.by.Runs.ReleaseURL, Now: a.by.Now}
+		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.by.Runs.ReleaseURL,
+		Now: a.by.Now}
 	if err := u.Point(ctx, a.push); err != nil {
 		return false, err
 	}
@@ -213,7 +215,9 @@ func (a *acceptance) skipReason() string {
 	if !ok || len(a.app.Policy.Branches) == 0 || branch == a.app.Branch || a.push.Apply != nil {
 		return ""
 	}
-	if slices.ContainsFunc(a.app.Policy.Branches, func(glob string) bool { return doublestar.MatchUnvalidated(glob, branch) }) {
+	if slices.ContainsFunc(a.app.Policy.Branches, func(glob string) bool {
+		return doublestar.MatchUnvalidated(glob, branch)
+	}) {
 		return ""
 	}
 	return fmt.Sprintf("the branch %s gets no releases (release.branches)", branch)
@@ -285,11 +289,14 @@ func (a *acceptance) applyDeletion(ctx context.Context) error {
 	by := deploy.Mover{Actor: a.push.Actor, At: a.push.Accepted}
 	if branch, ok := a.push.Ref.Branch(); ok {
 		by.Reason = "branch deleted"
-		return a.by.dropTag(ctx, a.tx, a.app, deploy.BranchTag(branch), by, func(r landfall.Release) bool { return r.Branch == branch })
+		return a.by.dropTag(ctx, a.tx, a.app, deploy.BranchTag(branch), by, func(r landfall.Release) bool {
+			return r.Branch == branch
+		})
 	}
 	tag, _ := a.push.Ref.Tag()
 	held, err := a.tx.Tag(ctx, a.app.ID, tag)
-	if err != nil || held.Ref != a.push.Ref { // there is none, or it was set by hand, or belongs to a branch or a pull request
+	// there is none, or it was set by hand, or belongs to a branch or a pull request
+	if err != nil || held.Ref != a.push.Ref {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
 	by.Reason = "git tag deleted"
@@ -297,7 +304,8 @@ func (a *acceptance) applyDeletion(ctx context.Context) error {
 }
 
 // dropTag removes a tag, and expires the preview releases that came with it and that nothing else holds.
-func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, name string, by deploy.Mover, with func(landfall.Release) bool) error {
+func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, name string, by deploy.Mover,
+	with func(landfall.Release) bool) error {
 	old, err := tx.Tag(ctx, app.ID, name)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return err

@@ -25,7 +25,8 @@ type Acceptor struct {
 	Now        func() time.Time
 	Logger     *slog.Logger
 
-	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not record it, and when each must be read again
+	// ids of apps whose built-in repository moved when the store could not record it, and when each must be read again
+	unrecorded sync.Map
 }
 
 // TopicPlace is the topic of the jobs that find out where a reference is. The job has an app's ID and a reference, with
@@ -59,7 +60,8 @@ type PeerRemote struct {
 }
 
 // Origin returns the repository from which the commit of an app's pushes comes.
-func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App, pushes []landfall.Push) (builder.Remote, error) {
+func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App,
+	pushes []landfall.Push) (builder.Remote, error) {
 	remote := builder.Remote{Namespace: app.Namespace, URL: app.Repository}
 	local := app.Repository == ""
 	for _, push := range pushes {

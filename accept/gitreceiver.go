@@ -45,13 +45,16 @@ func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (
 		scope = landfall.ScopeDeploy
 	}
 	if !t.Allows(scope, app.ID) {
-		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s for %q", scope, name)}
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Forbidden,
+			Message: fmt.Sprintf("the token lacks the scope %s for %q", scope, name)}
 	}
 	if !app.Deleted.IsZero() {
-		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", name)}
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict,
+			Message: fmt.Sprintf("the app %q was deleted", name)}
 	}
 	if write && app.OfNamespace() {
-		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("%q is a namespace, and no app: push to an app", name)}
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict,
+			Message: fmt.Sprintf("%q is a namespace, and no app: push to an app", name)}
 	}
 	pushed := false
 	if app.Repository == "" {
@@ -87,8 +90,8 @@ func noApp(op landfall.Op, name, meant string) error {
 	return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q; %s", name, remedy)}
 }
 
-// Check implements remote.Receiver: an app with an external repository only takes applies here. A process that is not the
-// leader any more takes nothing, because another process may have the repositories.
+// Check implements remote.Receiver: an app with an external repository only takes applies here. A process that is
+// not the leader any more takes nothing, because another process may have the repositories.
 func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
 	if err := r.DB.CheckLeader(ctx); err != nil {
 		return err
@@ -98,7 +101,8 @@ func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, up
 		return err
 	}
 	if !app.Deleted.IsZero() {
-		return &landfall.Error{Op: "accept.Check", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
+		return &landfall.Error{Op: "accept.Check", Kind: landfall.Conflict,
+			Message: fmt.Sprintf("the app %q was deleted", app.Name)}
 	}
 	for _, u := range updates {
 		_, isBranch := u.Ref.Branch()
@@ -114,7 +118,8 @@ func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, up
 
 // Accept implements remote.Receiver: it accepts all references of one push in one transaction. None of them moves
 // meanwhile, so what they name shows which of the pushes is the newest.
-func (r GitReceiver) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
+func (r GitReceiver) Accept(ctx context.Context, repository remote.Repository,
+	updates []remote.Update) ([]string, error) {
 	crashpoint.Here("remote.moved")
 	refs := make([]landfall.RefName, 0, len(updates))
 	for _, u := range updates {
@@ -159,7 +164,9 @@ func (r GitReceiver) Accept(ctx context.Context, repository remote.Repository, u
 
 // inOrder returns the updates, with those first that become the production branch when all are new.
 func inOrder(updates []remote.Update) []remote.Update {
-	return slices.SortedStableFunc(slices.Values(updates), func(a, b remote.Update) int { return cmp.Compare(rank(a.Ref), rank(b.Ref)) })
+	return slices.SortedStableFunc(slices.Values(updates), func(a, b remote.Update) int {
+		return cmp.Compare(rank(a.Ref), rank(b.Ref))
+	})
 }
 
 // rank orders the branches of one push to an app without a production branch.
@@ -180,7 +187,8 @@ func (r GitReceiver) followHead(ctx context.Context, appID string, updates []rem
 		}
 	}
 	if err != nil {
-		r.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", app.Name, "app_id", appID, "error", err)
+		r.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", app.Name, "app_id", appID,
+			"error", err)
 	}
 }
 
@@ -270,7 +278,8 @@ func (r GitReceiver) writeOutcome(ctx context.Context, run landfall.Run, from ti
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n", r.Runs.RunURL(run.ID), run.ID)
+	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n",
+		r.Runs.RunURL(run.ID), run.ID)
 	if run.Release != "" {
 		text = r.Runs.ReleaseURL(app.Name, run.Release) + "\n"
 		if app.Live == run.Release && len(moves) > 0 && !moves[0].At.Before(from) {

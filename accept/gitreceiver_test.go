@@ -161,7 +161,8 @@ func TestReconcileLeavesOutAnOlderCopy(t *testing.T) {
 	}
 	b := s.Commit("b")
 	s.AcceptAll(s.MoveRef(b)...)
-	if err := errors.Join(os.RemoveAll(s.Repos.Path(accepttest.AppID)), os.Rename(copied, s.Repos.Path(accepttest.AppID))); err != nil {
+	if err := errors.Join(os.RemoveAll(s.Repos.Path(accepttest.AppID)),
+		os.Rename(copied, s.Repos.Path(accepttest.AppID))); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
@@ -181,7 +182,8 @@ func TestNoAppOfThatName(t *testing.T) {
 	s := newShop(t)
 	err := s.Receiver.DB.Update(t.Context(), func(tx *store.Tx) error {
 		for name, app := range map[string]string{"all": "", "shop's": accepttest.AppID, "another's": "another-id"} {
-			if err := tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte("secret of " + name)), Name: name, Scope: landfall.ScopeRead, App: app}); err != nil {
+			if err := tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte("secret of " + name)), Name: name,
+				Scope: landfall.ScopeRead, App: app}); err != nil {
 				return err
 			}
 		}

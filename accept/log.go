@@ -16,7 +16,8 @@ type acceptedPush struct {
 // logAccepted logs the accepted pushes once they are stored, as the first line of each run.
 func (acceptor *Acceptor) logAccepted(ctx context.Context, all []acceptedPush) {
 	for _, t := range all {
-		logger := acceptor.Logger.With(t.app.LogAttrs()...).With("source", t.push.Source, "ref", t.push.Ref, "commit", t.push.After)
+		logger := acceptor.Logger.With(t.app.LogAttrs()...).With("source", t.push.Source, "ref", t.push.Ref, "commit",
+			t.push.After)
 		if t.run != "" {
 			logger = logger.With("run", t.run)
 		}

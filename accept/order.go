@@ -78,7 +78,9 @@ func (a *acceptance) orderFromHistory(ctx context.Context) (order, error) {
 		return newer, err
 	}
 	switch {
-	case slices.ContainsFunc(waiting, func(w landfall.Push) bool { return w.Before == a.push.Before && w.After == a.push.After }):
+	case slices.ContainsFunc(waiting, func(w landfall.Push) bool {
+		return w.Before == a.push.Before && w.After == a.push.After
+	}):
 		return unknown, nil // reported again: it will get the same place
 	case a.head.SHA == a.push.After && (a.push.PullRequest != nil || a.push.Before == last.Before):
 		return repeated, nil
@@ -88,7 +90,8 @@ func (a *acceptance) orderFromHistory(ctx context.Context) (order, error) {
 		return unknown, nil // pushed again, or a late report from before the deletion
 	case a.head.SHA == a.push.Before && a.push.Deleted():
 		return newer, nil
-	case a.push.Deleted(): // a deletion from a commit that the reference has left since is old; one from an unknown commit is new
+	// a deletion from a commit that the reference has left since is old; one from an unknown commit is new
+	case a.push.Deleted():
 		return orderIf(older)(a.reachedBefore(ctx, a.push.Before))
 	case a.head.SHA == a.push.Before && len(waiting) > 0:
 		return unknown, nil // a push that waits for its place may be the newest

@@ -35,7 +35,8 @@ func newForge(t *testing.T) *forge {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(&cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard, Env: []string{
-		"GIT_PROJECT_ROOT=" + s.Repos.Path(accepttest.AppID), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}})
+		"GIT_PROJECT_ROOT=" + s.Repos.Path(accepttest.AppID), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_CONFIG_NOSYSTEM=1"}})
 	t.Cleanup(server.Close)
 	dialer := &builder.Dialer{AllowedHosts: []string{strings.TrimPrefix(server.URL, "http://")}}
 	s.Receiver.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: dialer}
@@ -68,7 +69,8 @@ func (f *forge) listener() *listener {
 	l := &listener{forge: f, app: uuid.NewString()}
 	err := f.Receiver.DB.Update(f.T.Context(), func(tx *store.Tx) error {
 		return tx.CreateApp(f.T.Context(), landfall.App{
-			ID: l.app, Namespace: landfall.DefaultNamespace, Name: l.app, Branch: "main", UIDSpace: uuid.New(), Repository: f.url})
+			ID: l.app, Namespace: landfall.DefaultNamespace, Name: l.app, Branch: "main", UIDSpace: uuid.New(),
+			Repository: f.url})
 	})
 	if err != nil {
 		f.T.Fatal(err)
@@ -86,7 +88,8 @@ func (l *listener) pushes(to ...landfall.CommitSHA) []landfall.Push {
 		if u.Before != "" && u.After != "" {
 			forced = l.Git("merge-base", string(u.Before), string(u.After), "--all") != string(u.Before)
 		}
-		all = append(all, landfall.Push{App: l.app, Source: landfall.FromWebhook, Ref: u.Ref, Before: u.Before, After: u.After, Forced: forced})
+		all = append(all, landfall.Push{App: l.app, Source: landfall.FromWebhook, Ref: u.Ref, Before: u.Before,
+			After: u.After, Forced: forced})
 	}
 	return all
 }
@@ -162,7 +165,9 @@ func (l *listener) worked() {
 			continue
 		}
 		run.State, run.Finished = landfall.RunSucceeded, time.Now()
-		if err := l.Receiver.DB.Update(l.T.Context(), func(tx *store.Tx) error { return tx.FinishRun(l.T.Context(), run) }); err != nil {
+		if err := l.Receiver.DB.Update(l.T.Context(), func(tx *store.Tx) error {
+			return tx.FinishRun(l.T.Context(), run)
+		}); err != nil {
 			l.T.Fatal(err)
 		}
 	}
@@ -305,7 +310,8 @@ func TestOrderAtRandom(t *testing.T) {
 	f := newForge(t)
 	line := f.line(10)
 	for n := range histories {
-		c := &chance{listener: f.listener(), Rand: rand.New(rand.NewPCG(uint64(n), steps)), line: line, honest: n%3 == 0, losses: n%2 == 0}
+		c := &chance{listener: f.listener(), Rand: rand.New(rand.NewPCG(uint64(n), steps)), line: line, honest: n%3 == 0,
+			losses: n%2 == 0}
 		what := fmt.Sprintf("history %d (honest %v, losses %v)", n, c.honest, c.losses)
 		for range steps {
 			[]func(){c.move, c.move, c.tell, c.tell, c.tell, c.settles, c.worked}[c.IntN(7)]()
@@ -320,7 +326,9 @@ func TestOrderAtRandom(t *testing.T) {
 		}
 		if c.honest {
 			// L-001: the head never went back
-			if !slices.IsSortedFunc(c.heads, func(a, b landfall.CommitSHA) int { return slices.Index(line, a) - slices.Index(line, b) }) {
+			if !slices.IsSortedFunc(c.heads, func(a, b landfall.CommitSHA) int {
+				return slices.Index(line, a) - slices.Index(line, b)
+			}) {
 				t.Errorf("%s: the head was at %v, want it to go forward only: %v", what, c.heads, line)
 			}
 		}

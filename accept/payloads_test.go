@@ -100,7 +100,8 @@ func TestPublishedPayloads(t *testing.T) {
 	err := s.Receiver.DB.Update(t.Context(), func(tx *store.Tx) error {
 		app := landfall.App{
 			ID: "hello-id", Namespace: landfall.DefaultNamespace, Name: "hello", Branch: "master", UIDSpace: uuid.New(),
-			Repository: "https://github.com/Codertocat/Hello-World.git", GitHub: landfall.GitHubRepository{ID: repository, Owner: "Codertocat", Name: "Hello-World"},
+			Repository: "https://github.com/Codertocat/Hello-World.git",
+			GitHub:     landfall.GitHubRepository{ID: repository, Owner: "Codertocat", Name: "Hello-World"},
 		}
 		if err := tx.CreateApp(t.Context(), app); err != nil {
 			return err
@@ -111,7 +112,8 @@ func TestPublishedPayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(&webhook.Handler{
-		Store: accept.WebhookReceiver{Acceptor: s.Receiver.Acceptor, InstallationSecret: secret}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: accept.WebhookReceiver{Acceptor: s.Receiver.Acceptor, InstallationSecret: secret}, Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler),
 		RunURL: func(run string) string { return run }, DeliveryURL: func(d landfall.Delivery) string { return d.ID },
 	})
 	defer server.Close()

@@ -53,7 +53,8 @@ func (acceptor *Acceptor) Place(ctx context.Context, appID string, ref landfall.
 // placeAll gives waiting pushes, newest first, their place: the one that ends at the commit which the reference names
 // is the head. If neither it nor the head does, that push was lost, or will still be reported.
 func (acceptor *Acceptor) placeAll(
-	ctx context.Context, tx *store.Tx, appID string, head store.Head, waiting []landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
+	ctx context.Context, tx *store.Tx, appID string, head store.Head, waiting []landfall.Push,
+	named map[landfall.RefName]landfall.CommitSHA,
 ) error {
 	last, err := tx.Push(ctx, head.Push)
 	if err != nil {
@@ -69,7 +70,8 @@ func (acceptor *Acceptor) placeAll(
 	}
 	if last.After != named[head.Ref] {
 		_, err := acceptor.accept(ctx, tx, landfall.Push{
-			App: appID, Source: landfall.FromWebhook, Ref: head.Ref, Before: head.SHA, After: named[head.Ref], Actor: "forge"}, named)
+			App: appID, Source: landfall.FromWebhook, Ref: head.Ref, Before: head.SHA, After: named[head.Ref], Actor: "forge"},
+			named)
 		return err
 	}
 	return errors.Join(tx.SetHead(ctx, last), acceptor.withdrawOthers(ctx, tx, last))

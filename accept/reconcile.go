@@ -64,16 +64,19 @@ func (acceptor *Acceptor) deferApp(ctx context.Context, app landfall.App, err er
 		return &landfall.Error{Op: "accept.Reconcile", Kind: landfall.Canceled, Err: ctx.Err()}
 	}
 	if landfall.KindOf(err) != landfall.NotFound {
-		acceptor.Logger.With(app.LogAttrs()...).ErrorContext(ctx, "the repository is left out: what moved in it was not accepted",
+		acceptor.Logger.With(app.LogAttrs()...).ErrorContext(ctx,
+			"the repository is left out: what moved in it was not accepted",
 			"repository", acceptor.Remote.Path(app.ID), "error", err)
-		acceptor.unrecorded.LoadOrStore(app.ID, acceptor.Now().Add(retryReadAfter)) // git may have failed for lack of memory or disk space
+		// git may have failed for lack of memory or disk space
+		acceptor.unrecorded.LoadOrStore(app.ID, acceptor.Now().Add(retryReadAfter))
 	}
 	return nil
 }
 
 // checkCopy fails when the repository never had the commits that were accepted last: then it is an older copy of the
 // right one, and nothing has moved in it since.
-func (acceptor *Acceptor) checkCopy(ctx context.Context, app landfall.App, refs []landfall.RefName, known map[landfall.RefName]store.Head) error {
+func (acceptor *Acceptor) checkCopy(ctx context.Context, app landfall.App, refs []landfall.RefName,
+	known map[landfall.RefName]store.Head) error {
 	var accepted []landfall.CommitSHA
 	for _, ref := range refs {
 		if sha := known[ref].SHA; !sha.IsZero() {
@@ -84,8 +87,9 @@ func (acceptor *Acceptor) checkCopy(ctx context.Context, app landfall.App, refs 
 	if err != nil || len(lacks) == 0 {
 		return err
 	}
-	return &landfall.Error{Op: "accept.Reconcile", Message: fmt.Sprintf("the repository lacks %s, which was accepted: it is an older copy; "+
-		"bring the newer one back, or push its branches again from a clone", lacks[0].Short())}
+	return &landfall.Error{Op: "accept.Reconcile",
+		Message: fmt.Sprintf("the repository lacks %s, which was accepted: it is an older copy; "+
+			"bring the newer one back, or push its branches again from a clone", lacks[0].Short())}
 }
 
 func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) error {
@@ -108,18 +112,22 @@ func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) er
 	}
 	var refs []landfall.RefName
 	for ref, sha := range found {
-		if was := known[ref].SHA; was != sha && (!was.IsZero() || !sha.IsZero()) && !strings.HasPrefix(string(ref), landfall.ApplyPrefix) {
+		if was := known[ref].SHA; was != sha && (!was.IsZero() || !sha.IsZero()) &&
+			!strings.HasPrefix(string(ref), landfall.ApplyPrefix) {
 			refs = append(refs, ref)
 		}
 	}
-	slices.SortFunc(refs, func(a, b landfall.RefName) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(refs, func(a, b landfall.RefName) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
 	if len(refs) == 0 {
 		return nil
 	}
 	if err := acceptor.checkCopy(ctx, app, refs, known); err != nil {
 		return acceptor.deferApp(ctx, app, err)
 	}
-	acceptor.Logger.With(app.LogAttrs()...).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
+	acceptor.Logger.With(app.LogAttrs()...).InfoContext(ctx,
+		"accepting pushes that moved references before they were stored", "references", refs)
 	var pushes []acceptedPush
 	err = acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		pushes = nil

@@ -31,7 +31,8 @@ func (r WebhookReceiver) Secret(ctx context.Context, hook string) (string, error
 }
 
 // Accept implements webhook.Store.
-func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (stored landfall.Delivery, repeat bool, err error) {
+func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (stored landfall.Delivery, repeat bool,
+	err error) {
 	var came outcome
 	event.Trace = trace.Parent(ctx) // everything in one transaction has one context
 	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -96,7 +97,8 @@ type outcome struct {
 }
 
 // actAll does what a delivery asks for, in each app that it concerns.
-func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, event webhook.Event) (outcome, error) {
+func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App,
+	event webhook.Event) (outcome, error) {
 	var came outcome
 	for _, app := range apps {
 		run, err := r.act(ctx, tx, app, event)
@@ -118,7 +120,8 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 
 // appsOf returns the apps on which a delivery may act, with the repository's identity bound to them. When its hook
 // belongs to an app, that is the only one.
-func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Event) ([]landfall.App, error) {
+func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App,
+	event webhook.Event) ([]landfall.App, error) {
 	if event.Repository.ID == 0 {
 		return nil, nil
 	}
@@ -135,7 +138,8 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 		if !matchesRepository(app, event.Repository, shared) {
 			continue
 		}
-		bound := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}
+		bound := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner,
+			Name: event.Repository.Name}
 		renames := app.GitHub.ID == 0 || shared // the hook of one repository cannot send reports to another one
 		if (app.GitHub != bound || !app.GitHubConfirmed && shared) && renames {
 			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
@@ -150,13 +154,15 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 
 // unmatchedReason says why a delivery that names a repository acts on no app.
 func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (string, error) {
-	named := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}.Title()
+	named := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner,
+		Name: event.Repository.Name}.Title()
 	switch {
 	case event.Delivery.Hook == "":
 		apps, err := tx.Apps(ctx)
 		for _, app := range apps {
 			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID {
-				return fmt.Sprintf("No app has the repository %s. The app %q has this id, which this hook has not confirmed: if the repository was "+
+				return fmt.Sprintf("No app has the repository %s. The app %q has this id, which this hook has not confirmed: if "+
+					"the repository was "+
 					"renamed, or moved, let it call the app's own hook (landfall app hook %s).", named, app.Name, app.Name), nil
 			}
 		}
@@ -213,13 +219,15 @@ func pushOf(event webhook.Event) (landfall.Push, bool) {
 		push.Delivery = event.Delivery.ID
 		return push, true
 	case pull != nil && !pull.Fork && !pull.Closed:
-		return landfall.Push{Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Delivery: event.Delivery.ID}, true
+		return landfall.Push{Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Delivery: event.Delivery.ID},
+			true
 	}
 	return landfall.Push{}, false
 }
 
 // act does what an event asks for, in one app.
-func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (run string, err error) {
+func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (run string,
+	err error) {
 	if event.PullRequest != nil {
 		return r.pullRequest(ctx, tx, app, *event.PullRequest, event)
 	}
@@ -233,10 +241,12 @@ func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App
 
 // pullRequest records a pull request, and gives its head a release, unless the head is in another repository: nothing
 // of that is fetched, built or run.
-func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, event webhook.Event) (string, error) {
+func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest,
+	event webhook.Event) (string, error) {
 	now := r.Now()
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
-		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed}, now)
+		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed},
+		now)
 	if err != nil || pull.Fork {
 		return "", err
 	}
@@ -248,10 +258,13 @@ func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app land
 	by := deploy.Mover{Actor: pull.Actor, Reason: fmt.Sprintf("pull request %d", pull.Number), At: now}
 	if pull.Closed {
 		branch, _ := pull.Head.Branch()
-		return "", r.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool { return r.Branch == branch && branch != app.Branch })
+		return "", r.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool {
+			return r.Branch == branch && branch != app.Branch
+		})
 	}
 	return r.Acceptor.Accept(ctx, tx, landfall.Push{
 		App: app.ID, Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Actor: pull.Actor,
-		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: event.Delivery.ID, Trace: event.Trace,
+		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: event.Delivery.ID,
+		Trace: event.Trace,
 	})
 }

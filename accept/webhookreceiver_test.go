@@ -17,8 +17,9 @@ func TestSharedDeliveryOfARenamedRepository(t *testing.T) {
 	in := s.Hooked()
 	s.Update(func(tx *store.Tx) error {
 		return tx.CreateApp(t.Context(), landfall.App{
-			ID: "forged", Namespace: landfall.DefaultNamespace, Name: "forged", Branch: "main", Repository: "https://evil.example.com/harbor/vault",
-			GitHub: landfall.GitHubRepository{ID: 2, Owner: "harbor", Name: "vault"},
+			ID: "forged", Namespace: landfall.DefaultNamespace, Name: "forged", Branch: "main",
+			Repository: "https://evil.example.com/harbor/vault",
+			GitHub:     landfall.GitHubRepository{ID: 2, Owner: "harbor", Name: "vault"},
 		})
 	})
 	commit := s.Commit("one")
@@ -28,9 +29,11 @@ func TestSharedDeliveryOfARenamedRepository(t *testing.T) {
 		t.Errorf("the renamed repository: got %+v and %v, want a run", stored, err)
 	}
 	foreign := s.Opens("two", commit)
-	foreign.Repository = webhook.Repository{ID: 2, Owner: "harbor", Name: "vault", URLs: []string{"https://github.com/harbor/vault.git"}}
+	foreign.Repository = webhook.Repository{ID: 2, Owner: "harbor", Name: "vault",
+		URLs: []string{"https://github.com/harbor/vault.git"}}
 	stored, _, err := in.Accept(t.Context(), foreign)
-	if err != nil || len(stored.Runs) != 0 || !stored.Unmatched || !strings.Contains(stored.Decision, "landfall app hook forged") {
+	if err != nil || len(stored.Runs) != 0 || !stored.Unmatched ||
+		!strings.Contains(stored.Decision, "landfall app hook forged") {
 		t.Errorf("a foreign repository: got %+v and %v, want no run, and what to do", stored, err)
 	}
 }

@@ -20,10 +20,13 @@ func (a *api) registerAliases(h huma.API) {
 	u := units{a, landfall.FunctionUnit}
 	const all, one = "/functions/{name}/aliases", "/functions/{name}/aliases/{alias}"
 	register(h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
-	register(h, deploying("create-alias", http.MethodPost, all, "Make an alias of a function").answering(http.StatusCreated), u.createAlias)
+	register(h, deploying("create-alias", http.MethodPost, all,
+		"Make an alias of a function").answering(http.StatusCreated), u.createAlias)
 	register(h, reading("show-alias", one, "One alias"), u.alias)
-	register(h, deploying("update-alias", http.MethodPut, one, "Let an alias point to another version, or to two with weights"), u.updateAlias)
-	register(h, deploying("delete-alias", http.MethodDelete, one, "Remove an alias; its versions stay").answering(http.StatusNoContent), u.deleteAlias)
+	register(h, deploying("update-alias", http.MethodPut, one,
+		"Let an alias point to another version, or to two with weights"), u.updateAlias)
+	register(h, deploying("delete-alias", http.MethodDelete, one,
+		"Remove an alias; its versions stay").answering(http.StatusNoContent), u.deleteAlias)
 	register(h, reading("list-moves-of-alias", one+"/moves", "Every move of an alias, newest first"), u.aliasMoves)
 }
 
@@ -98,7 +101,8 @@ func (u units) updateAlias(ctx context.Context, in *struct {
 	return u.setAlias(ctx, in.UnitPath, in.Body, versioning.NewAlias{Name: in.Alias})
 }
 
-func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing, p versioning.NewAlias) (*body[client.Alias], error) {
+func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
+	p versioning.NewAlias) (*body[client.Alias], error) {
 	var err error
 	if p.To, err = to.weights(); err != nil {
 		return nil, err
@@ -138,7 +142,8 @@ func needlessLive(ctx context.Context, tx *store.Tx, row store.Unit, alias strin
 		for _, s := range served {
 			if s.Release == app.Live && leadsTo(s, landfall.Reference{Name: row.Unit.Name, Selector: alias}) {
 				return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-					"the %s of the live release %s leads to %s:%s: let it name another version first, or move the alias (landfall function alias update)",
+					"the %s of the live release %s leads to %s:%s: let it name another version first, or move the alias (landfall "+
+						"function alias update)",
 					s.Unit, app.Live, row.Unit.Name, alias)}
 			}
 		}

@@ -143,7 +143,8 @@ func Register(h huma.API, c Config) {
 
 // describeKind adds to the problems of the document what the framework's do not have: see problem.
 func describeKind(h huma.API) {
-	kind := &huma.Schema{Type: huma.TypeString, Description: "What is wrong, for programs; absent when a body or parameter does not fit this document."}
+	kind := &huma.Schema{Type: huma.TypeString,
+		Description: "What is wrong, for programs; absent when a body or parameter does not fit this document."}
 	for _, k := range landfall.Kinds() {
 		kind.Enum = append(kind.Enum, k.String())
 	}
@@ -205,7 +206,8 @@ const scopeKey = "scope"
 func register[I, O any](h huma.API, op operation, handler func(context.Context, *I) (*O, error)) {
 	var responses map[string]*huma.Response
 	if op.types != nil {
-		responses = map[string]*huma.Response{strconv.Itoa(http.StatusOK): {Description: http.StatusText(http.StatusOK), Content: op.types}}
+		responses = map[string]*huma.Response{strconv.Itoa(http.StatusOK): {Description: http.StatusText(http.StatusOK),
+			Content: op.types}}
 	}
 	huma.Register(h, huma.Operation{
 		OperationID: op.id, Method: op.method, Path: base + op.path, Summary: op.summary, DefaultStatus: op.status,

@@ -215,7 +215,8 @@ func (w *world) wantScope(s *seed, o operation) {
 	w.t.Helper()
 	path, body := o.request(s, "")
 	for _, scope := range scopes() {
-		if scope == o.scope || scope == landfall.ScopeAdmin || scope == landfall.ScopeDeploy && o.scope == landfall.ScopeRead {
+		if scope == o.scope || scope == landfall.ScopeAdmin ||
+			scope == landfall.ScopeDeploy && o.scope == landfall.ScopeRead {
 			continue
 		}
 		a := w.ask(tokenOf(scope, ""), o.method, path, body)
@@ -250,7 +251,8 @@ func (w *world) wantLost(s *seed, o operation) {
 	w.t.Helper()
 	for _, missing := range o.lost {
 		path, body := o.request(s, missing)
-		wantRefused(w.t, o, w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, path, body), http.StatusNotFound, "not-found", lost)
+		wantRefused(w.t, o, w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, path, body), http.StatusNotFound,
+			"not-found", lost)
 	}
 }
 
@@ -286,7 +288,8 @@ func (w *world) wantQuery(s *seed, o operation) {
 func noOperation(t *testing.T, w *world) {
 	t.Helper()
 	token := tokenOf(landfall.ScopeAdmin, "")
-	wantProblem(t, w.ask(token, http.MethodGet, "/api/v1/nosuch", ""), http.StatusNotFound, "not-found", "GET /api/v1/nosuch")
+	wantProblem(t, w.ask(token, http.MethodGet, "/api/v1/nosuch", ""), http.StatusNotFound, "not-found",
+		"GET /api/v1/nosuch")
 	a := w.ask(token, http.MethodPatch, "/api/v1/apps/shop", "")
 	wantProblem(t, a, http.StatusMethodNotAllowed, "not-found", "PATCH /api/v1/apps/shop")
 	testkit.Equal(t, "Allow", a.header.Get("Allow"), "DELETE, GET, HEAD")
@@ -323,7 +326,8 @@ func moreThanTheScope(t *testing.T, w *world) {
 	deployer, ofShop := tokenOf(landfall.ScopeDeploy, ""), tokenOf(landfall.ScopeAdmin, shopID)
 	for _, token := range []string{tokenOf(landfall.ScopeDeploy, shopID), ofShop} {
 		for _, path := range []string{"/api/v1/runs", "/api/v1/executions"} {
-			wantProblem(t, w.ask(token, http.MethodGet, path, ""), http.StatusForbidden, "forbidden", "for the whole installation")
+			wantProblem(t, w.ask(token, http.MethodGet, path, ""), http.StatusForbidden, "forbidden",
+				"for the whole installation")
 		}
 		a := w.ask(token, http.MethodPut, "/api/v1/ns/default/apps/fresh-app", `{}`)
 		wantProblem(t, a, http.StatusForbidden, "forbidden", "the scope admin for the whole installation")
@@ -348,7 +352,8 @@ func madeOrSet(t *testing.T, w *world, all []operation) {
 	for _, r := range []struct{ id, changed, first, second string }{
 		{"put-namespace", "ns=fresh", "", ""},
 		{"put-fn-app", "app=fresh-app", `{}`, `{}`},
-		{"put-fn-trigger", "trigger=nightly", `{"cron":"0 3 * * *","function":"hello"}`, `{"cron":"0 4 * * *","function":"hello"}`},
+		{"put-fn-trigger", "trigger=nightly", `{"cron":"0 3 * * *","function":"hello"}`,
+			`{"cron":"0 4 * * *","function":"hello"}`},
 		{"put-fn-function", "function=hello-too", `{"image":"hello"}`, `{"resources":{"memory":67108864}}`},
 	} {
 		o := of[r.id]

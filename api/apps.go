@@ -35,22 +35,30 @@ type Paging struct {
 func (a *api) registerApps(h huma.API) {
 	register(h, reading("status", "/status", "The server and the token"), a.status)
 	register(h, reading("list-apps", "/apps", "All apps"), a.listApps)
-	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated), a.createApp)
+	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated),
+		a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
-	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials", "Set a new password for the app's repository"), a.setCredentials)
-	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate", "Replace the secret of the app's webhook"), a.rotateHook)
-	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch", "Make another branch the production branch"), a.setBranch)
-	register(h, administering("set-previews", http.MethodPut, "/apps/{app}/previews", "Say who sees releases that are not live"), a.setPreviews)
+	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",
+		"Set a new password for the app's repository"), a.setCredentials)
+	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
+		"Replace the secret of the app's webhook"), a.rotateHook)
+	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
+		"Make another branch the production branch"), a.setBranch)
+	register(h, administering("set-previews", http.MethodPut, "/apps/{app}/previews",
+		"Say who sees releases that are not live"), a.setPreviews)
 	register(h, administering("set-keep-files", http.MethodPut, "/apps/{app}/keep-files",
 		"Say how long files of releases that were live are served"), a.setKeepFiles)
-	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
+	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"),
+		a.deleteApp)
 	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
 	register(h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"), a.showGroup)
 	register(h, reading("app-state", "/apps/{app}/state", "What was in force at a commit or time"), a.state)
 	register(h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
-	register(h, deploying("apply", http.MethodPost, "/apps/{app}/applies", "Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
+	register(h, deploying("apply", http.MethodPost, "/apps/{app}/applies",
+		"Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
 	register(h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
-	register(h, administering("list-deliveries", http.MethodGet, "/deliveries", "The newest webhook deliveries: what was well signed"), a.deliveries)
+	register(h, administering("list-deliveries", http.MethodGet, "/deliveries",
+		"The newest webhook deliveries: what was well signed"), a.deliveries)
 	register(h, administering("show-delivery", http.MethodGet, "/deliveries/{id}", "One webhook delivery"), a.delivery)
 }
 
@@ -68,8 +76,9 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 		return nil, err
 	}
 	token := caller(ctx)
-	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Roles: a.Roles, Sandbox: a.Sandbox, Lacks: a.SandboxLacks, Network: a.Network, Proxy: a.Proxy,
-		Remote: a.Repositories != nil, Waiting: deserted, Token: token.Name, Apps: len(apps), Scope: string(token.Scope), Oldest: oldest}
+	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Roles: a.Roles, Sandbox: a.Sandbox, Lacks: a.SandboxLacks,
+		Network: a.Network, Proxy: a.Proxy, Remote: a.Repositories != nil, Waiting: deserted, Token: token.Name,
+		Apps: len(apps), Scope: string(token.Scope), Oldest: oldest}
 	if a.Problems != nil {
 		s.Problems = a.Problems(ctx, func(app string) bool { return token.Allows(landfall.ScopeRead, app) })
 	}
@@ -90,9 +99,10 @@ func (a *api) listApps(ctx context.Context, _ *struct{}) (*body[page[client.App]
 
 func (a *api) appOf(app landfall.App) client.App {
 	c := client.App{
-		ID: app.ID, Namespace: app.Namespace, Name: app.Name, Repository: app.Repository, Branch: app.Branch, Specs: app.Specs,
-		Folder: app.Folder, Policy: app.Policy, Live: app.Live, Held: app.Held, URL: a.ReleaseURL(app.Name, ""), Created: app.Created,
-		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic), KeepFiles: app.FileRetention(),
+		ID: app.ID, Namespace: app.Namespace, Name: app.Name, Repository: app.Repository, Branch: app.Branch,
+		Specs: app.Specs, Folder: app.Folder, Policy: app.Policy, Live: app.Live, Held: app.Held,
+		URL: a.ReleaseURL(app.Name, ""), Created: app.Created, Deleted: app.Deleted,
+		Previews: cmp.Or(string(app.Previews), previewsPublic), KeepFiles: app.FileRetention(),
 	}
 	if app.Repository == "" {
 		c.BuiltIn, c.Repository = true, a.URL.JoinPath("git", app.Name+".git").String()
@@ -203,11 +213,13 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 		return app, err
 	}
 	if app.Namespace == app.Name {
-		return app, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: "an app and its namespace need different names"}
+		return app, &landfall.Error{Op: "api", Kind: landfall.Conflict,
+			Message: "an app and its namespace need different names"}
 	}
 	for _, folder := range []string{app.Specs, app.Folder} {
 		if slices.Contains(strings.Split(folder, "/"), "..") {
-			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%q leaves the repository", folder)}
+			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid,
+				Message: fmt.Sprintf("%q leaves the repository", folder)}
 		}
 	}
 	if app.Branch != "" {
@@ -217,12 +229,14 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 	}
 	if app.Repository == "" {
 		if n.Username != "" || n.Password != "" {
-			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "a user name or token for a repository was given, " +
-				"and no repository: name its address with --repo, or leave them out for the built-in remote"}
+			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid,
+				Message: "a user name or token for a repository was given, " +
+					"and no repository: name its address with --repo, or leave them out for the built-in remote"}
 		}
 		if a.Repositories == nil {
-			return app, &landfall.Error{Op: "api", Kind: landfall.Unavailable, Message: "the built-in remote is off because the " +
-				"server has no git: install git there, or name a repository with --repo"}
+			return app, &landfall.Error{Op: "api", Kind: landfall.Unavailable,
+				Message: "the built-in remote is off because the " +
+					"server has no git: install git there, or name a repository with --repo"}
 		}
 		return app, nil
 	}
@@ -380,7 +394,8 @@ func (a *api) deleteApp(ctx context.Context, in *struct {
 	}
 	if !in.Force {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"deleting %s ends its runs, closes all its addresses and removes what it stored, and the name stays reserved: say --force", app.Name)}
+			"deleting %s ends its runs, closes all its addresses and removes what it stored, and the name stays reserved: "+
+				"say --force", app.Name)}
 	}
 	if err := a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
 		return nil, err
@@ -465,7 +480,8 @@ func (a *api) tracker(ctx context.Context, app landfall.App, uid landfall.UID) (
 	}
 	t.Spec.Objects = make([]client.GroupObject, 0, len(units))
 	for _, u := range units {
-		t.Spec.Objects = append(t.Spec.Objects, client.GroupObject{Type: string(u.Unit.Kind), Name: u.Unit.Name, Version: u.UID})
+		t.Spec.Objects = append(t.Spec.Objects,
+			client.GroupObject{Type: string(u.Unit.Kind), Name: u.Unit.Name, Version: u.UID})
 	}
 	return t, nil
 }
@@ -482,7 +498,8 @@ func (a *api) state(ctx context.Context, in *struct {
 		apply, err := a.DB.LastApply(ctx, app.ID, "", at)
 		if err != nil {
 			if landfall.Is(err, landfall.NotFound) {
-				return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("nothing was applied to production before %s", in.At)}
+				return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound,
+					Message: fmt.Sprintf("nothing was applied to production before %s", in.At)}
 			}
 			return nil, err
 		}
@@ -576,7 +593,8 @@ func (a *api) delivery(ctx context.Context, in *struct {
 	}
 	d, err := a.DB.Delivery(ctx, in.Hook, in.ID)
 	if landfall.Is(err, landfall.NotFound) {
-		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no delivery %q of this hook", in.ID), Err: err}
+		err = &landfall.Error{Op: "api", Kind: landfall.NotFound,
+			Message: fmt.Sprintf("there is no delivery %q of this hook", in.ID), Err: err}
 	}
 	return answer(d, err)
 }

@@ -44,7 +44,8 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		if query := ctx.URL().RawQuery; !wellFormed(query) {
-			refuse(landfall.Invalid, fmt.Sprintf("the query %q cannot be read: write %%, ; and & in a value as %%25, %%3B and %%26", query))
+			refuse(landfall.Invalid,
+				fmt.Sprintf("the query %q cannot be read: write %%, ; and & in a value as %%25, %%3B and %%26", query))
 			return
 		}
 		next(huma.WithValue(ctx, tokenKey{}, token))
@@ -94,7 +95,8 @@ func noNamespace(app landfall.App) error {
 		return nil
 	}
 	return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-		"%s is a namespace, and no app: its functions and packages are made by hand (landfall function version create)", app.Name)}
+		"%s is a namespace, and no app: its functions and packages are made by hand (landfall function version create)",
+		app.Name)}
 }
 
 // anyApp is app, also for one that was deleted.
@@ -107,7 +109,8 @@ func (a *api) anyApp(ctx context.Context, name string, scope landfall.Scope) (la
 }
 
 func forbidden(scope landfall.Scope, what string) error {
-	return &landfall.Error{Op: "api", Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s for %s", scope, what)}
+	return &landfall.Error{Op: "api", Kind: landfall.Forbidden,
+		Message: fmt.Sprintf("the token lacks the scope %s for %s", scope, what)}
 }
 
 // installation admits only tokens that are good for every app.

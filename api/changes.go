@@ -30,18 +30,22 @@ type VersionPath struct {
 func (u units) registerVersion(h huma.API, path string) {
 	one := "/" + path + "/{name}/versions/{version}"
 	version := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[client.Version](), true, "")
-	register(h, reading("show-version-of-"+path, one, "One version, or its package's archive").content(map[string]*huma.MediaType{
+	register(h, reading("show-version-of-"+path, one,
+		"One version, or its package's archive").content(map[string]*huma.MediaType{
 		"application/json": {Schema: version},
 		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 	}), u.version)
-	register(h, deploying("make-version-of-"+path, http.MethodPost, "/"+path+"/{name}/versions", "Make a version: at once, or by a run").
+	register(h, deploying("make-version-of-"+path, http.MethodPost, "/"+path+"/{name}/versions",
+		"Make a version: at once, or by a run").
 		answering(http.StatusAccepted), u.makeVersion)
 	answers := h.OpenAPI().Paths[base+"/"+path+"/{name}/versions"].Post.Responses
 	created := *answers[strconv.Itoa(http.StatusAccepted)]
 	created.Description = http.StatusText(http.StatusCreated)
 	answers[strconv.Itoa(http.StatusCreated)] = &created
-	register(h, deploying("describe-version-of-"+path, http.MethodPut, one, "Change the description of a version, which is all that can change"), u.describe)
-	register(h, deploying("delete-versions-of-"+path, http.MethodDelete, one, "Delete a version, or all, unless something holds one"), u.deleteVersions)
+	register(h, deploying("describe-version-of-"+path, http.MethodPut, one,
+		"Change the description of a version, which is all that can change"), u.describe)
+	register(h, deploying("delete-versions-of-"+path, http.MethodDelete, one,
+		"Delete a version, or all, unless something holds one"), u.deleteVersions)
 }
 
 const zipType = "application/zip"
@@ -106,9 +110,11 @@ func (u units) download(ctx context.Context, v landfall.Version, which string) (
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer object.Close()
 		for name, value := range map[string]string{
-			"Content-Type": zipType, "Content-Length": strconv.FormatInt(object.Size(), 10), "ETag": strconv.Quote(string(archive.Digest)),
+			"Content-Type": zipType, "Content-Length": strconv.FormatInt(object.Size(), 10),
+			"ETag":                    strconv.Quote(string(archive.Digest)),
 			"Content-Disposition":     fmt.Sprintf("attachment; filename=%q", v.ObjectName()+".zip"),
-			"Content-Security-Policy": "sandbox; default-src 'none'", "Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+			"Content-Security-Policy": "sandbox; default-src 'none'", "Cross-Origin-Resource-Policy": "same-origin",
+			"X-Content-Type-Options": "nosniff",
 		} {
 			hctx.SetHeader(name, value)
 		}
@@ -122,7 +128,8 @@ func (u units) download(ctx context.Context, v landfall.Version, which string) (
 
 // archive returns an archive of a package's version, or of the package of a function's version.
 func (u units) archive(ctx context.Context, v landfall.Version, which string) (landfall.Archive, error) {
-	none := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s no. %d has no %s archive", v.Unit, v.Number, which)}
+	none := &landfall.Error{Op: "api", Kind: landfall.NotFound,
+		Message: fmt.Sprintf("%s no. %d has no %s archive", v.Unit, v.Number, which)}
 	if u.kind == landfall.FunctionUnit {
 		var err error
 		if v, err = u.packageOf(ctx, v); err != nil {
@@ -152,8 +159,10 @@ func (u units) packageOf(ctx context.Context, f landfall.Version) (landfall.Vers
 	if err != nil {
 		return landfall.Version{}, err
 	}
-	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // 0 of a function without a package: no version has it
-	row, err := u.DB.UnitInNamespace(ctx, f.Namespace, landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(f.Spec)})
+	// 0 of a function without a package: no version has it
+	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64)
+	row, err := u.DB.UnitInNamespace(ctx, f.Namespace,
+		landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(f.Spec)})
 	if err != nil {
 		return landfall.Version{}, err
 	}
@@ -219,7 +228,8 @@ func (u units) deletable(ctx context.Context, in UnitPath) (store.Unit, error) {
 }
 
 func deletionOf(d deploy.Deletion, err error) (client.Deletion, error) {
-	c := client.Deletion{Versions: []client.DeletedVersion{}, Aliases: []string{}, Releases: []landfall.UID{}, Triggers: []landfall.UnitID{}}
+	c := client.Deletion{Versions: []client.DeletedVersion{}, Aliases: []string{}, Releases: []landfall.UID{},
+		Triggers: []landfall.UnitID{}}
 	for _, v := range d.Versions {
 		c.Versions = append(c.Versions, client.DeletedVersion{Kind: v.Unit.Kind, Name: v.ObjectName(), Number: v.Number})
 	}
@@ -251,15 +261,18 @@ func (u units) master(ctx context.Context, in *UnitPath) (*body[client.FunctionM
 	return answer(masterOf(row, versions, aliases, latest), nil)
 }
 
-func masterOf(row store.Unit, versions []landfall.Version, aliases []landfall.Alias, latest int64) client.FunctionMaster {
+func masterOf(row store.Unit, versions []landfall.Version, aliases []landfall.Alias,
+	latest int64) client.FunctionMaster {
 	name := func(suffix string) string { return row.Unit.Name + "_" + suffix }
-	m := client.FunctionMaster{Kind: "FunctionMaster", Metadata: client.Metadata{Name: name("master"), Namespace: row.Namespace}, Name: row.Unit.Name}
+	m := client.FunctionMaster{Kind: "FunctionMaster",
+		Metadata: client.Metadata{Name: name("master"), Namespace: row.Namespace}, Name: row.Unit.Name}
 	refs := map[int64]client.FunctionRef{}
 	for _, v := range versions {
 		refs[v.Number] = client.FunctionRef{Name: name(cmp.Or(v.Label, string(v.UID)))}
 		m.Versions = append(m.Versions, refs[v.Number])
 	}
-	for _, a := range append([]landfall.Alias{{Name: landfall.Latest, Shares: []landfall.AliasShare{{Number: latest}}}}, aliases...) {
+	for _, a := range append([]landfall.Alias{{Name: landfall.Latest, Shares: []landfall.AliasShare{{Number: latest}}}},
+		aliases...) {
 		for _, share := range a.Shares {
 			if ref, ok := refs[share.Number]; ok {
 				ref.Weight = share.Percent

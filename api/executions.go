@@ -28,13 +28,17 @@ type Executions interface {
 
 func (a *api) registerExecutions(h huma.API) {
 	register(h, reading("list-executions", "/executions", "Executions of functions, newest first"), a.listExecutions)
-	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions", scope: landfall.ScopeInvoke, status: http.StatusCreated,
-		summary: "Run a function, on record from the start"}, a.createExecution)
+	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions",
+		scope: landfall.ScopeInvoke, status: http.StatusCreated, summary: "Run a function, on record from the start"},
+		a.createExecution)
 	register(h, reading("show-execution", "/executions/{id}", "One execution"), a.showExecution)
-	register(h, deploying("delete-execution", http.MethodDelete, "/executions/{id}", "Delete an execution and its log; one that waits is not run").
+	register(h, deploying("delete-execution", http.MethodDelete, "/executions/{id}",
+		"Delete an execution and its log; one that waits is not run").
 		answering(http.StatusNoContent), a.deleteExecution)
-	register(h, reading("execution-log", "/executions/{id}/log", "Its log until it is over: server-sent events, or text if that is accepted"), a.executionLog)
-	register(h, reading("function-log", "/functions/{name}/log", "What the executions of a version logged: server-sent events, or text if that is accepted"),
+	register(h, reading("execution-log", "/executions/{id}/log",
+		"Its log until it is over: server-sent events, or text if that is accepted"), a.executionLog)
+	register(h, reading("function-log", "/functions/{name}/log",
+		"What the executions of a version logged: server-sent events, or text if that is accepted"),
 		a.functionLog)
 }
 
@@ -46,7 +50,8 @@ func (a *api) function(ctx context.Context, ref landfall.Reference, scope landfa
 		return err
 	}
 	if err != nil || !caller(ctx).Allows(scope, row.App) {
-		return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, ref.Namespace)}
+		return &landfall.Error{Op: "api", Kind: landfall.NotFound,
+			Message: fmt.Sprintf("there is no %s in the namespace %q", id, ref.Namespace)}
 	}
 	return nil
 }
@@ -119,7 +124,9 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return answer(pageOf(all, in.Limit, func(x landfall.Execution) string { return strconv.FormatInt(x.Created.UnixMicro(), 10) + "." + x.ID }), nil)
+	return answer(pageOf(all, in.Limit, func(x landfall.Execution) string {
+		return strconv.FormatInt(x.Created.UnixMicro(), 10) + "." + x.ID
+	}), nil)
 }
 
 // executionCursor reads which execution was the last of a page.
@@ -191,7 +198,8 @@ func (a *api) deleteExecution(ctx context.Context, in *ExecutionPath) (*struct{}
 	return nil, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, x.ID) })
 }
 
-func (a *api) createExecution(ctx context.Context, in *struct{ Body client.NewExecution }) (*body[landfall.Execution], error) {
+func (a *api) createExecution(ctx context.Context,
+	in *struct{ Body client.NewExecution }) (*body[landfall.Execution], error) {
 	ref, err := parseFunction(in.Body.Function)
 	if err != nil {
 		return nil, err
@@ -217,7 +225,8 @@ func (a *api) createExecution(ctx context.Context, in *struct{ Body client.NewEx
 	for !x.State.Final() {
 		select {
 		case <-ctx.Done():
-			return nil, &landfall.Error{Op: "api", Kind: landfall.Canceled, Message: "the execution " + x.ID + " goes on; nobody waits for it any more"}
+			return nil, &landfall.Error{Op: "api", Kind: landfall.Canceled,
+				Message: "the execution " + x.ID + " goes on; nobody waits for it any more"}
 		case <-tick.C:
 		}
 		if x, err = a.DB.Execution(ctx, x.ID); err != nil {
@@ -257,7 +266,8 @@ func (a *api) functionLog(ctx context.Context, in *struct {
 	LogReading
 	Version string `query:"version" doc:"uid, number, label, alias, latest or live; default: latest"`
 }) (*huma.StreamResponse, error) {
-	v, err := a.version(ctx, landfall.Reference{Namespace: in.Namespace, Name: in.Name, Selector: in.Version}, landfall.ScopeRead)
+	v, err := a.version(ctx, landfall.Reference{Namespace: in.Namespace, Name: in.Name, Selector: in.Version},
+		landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +335,8 @@ func writePiece(w interface{ Write(p []byte) (int, error) }, l landfall.Executio
 const followEvery = 200 * time.Millisecond
 
 func eachPiece(
-	ctx context.Context, in LogReading, next func(after int64) ([]landfall.ExecutionLog, bool, error), hand func([]landfall.ExecutionLog) error,
+	ctx context.Context, in LogReading, next func(after int64) ([]landfall.ExecutionLog, bool, error),
+	hand func([]landfall.ExecutionLog) error,
 ) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()

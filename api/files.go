@@ -13,8 +13,10 @@ import (
 )
 
 func (a *api) registerFiles(h huma.API) {
-	register(h, reading("list-files", "/apps/{app}/groups/{uid}/files", "The static files of an app version, by path"), a.files)
-	register(h, reading("diff-files", "/apps/{app}/diff/files", "The files that differ between two app versions"), a.diffFiles)
+	register(h, reading("list-files", "/apps/{app}/groups/{uid}/files", "The static files of an app version, by path"),
+		a.files)
+	register(h, reading("diff-files", "/apps/{app}/diff/files", "The files that differ between two app versions"),
+		a.diffFiles)
 	register(h, reading("run-files", "/runs/{id}/files", "The files that differ in a run's diff"), a.runFiles)
 }
 
@@ -74,7 +76,8 @@ func (a *api) runFiles(ctx context.Context, in *struct {
 	return a.changedFiles(ctx, app, changes, in.Paging)
 }
 
-func (a *api) changedFiles(ctx context.Context, app landfall.App, changes []client.Change, paging Paging) (*body[page[client.ChangedFile]], error) {
+func (a *api) changedFiles(ctx context.Context, app landfall.App, changes []client.Change,
+	paging Paging) (*body[page[client.ChangedFile]], error) {
 	all, err := a.Contents.ChangedFiles(ctx, app, changes)
 	if err != nil {
 		return nil, err
@@ -88,7 +91,8 @@ func pageAt[T, S any](all []T, paging Paging, show func(T) S) (page[S], error) {
 	if paging.Cursor != "" {
 		var err error
 		if at, err = strconv.Atoi(paging.Cursor); err != nil || at < 0 || at > len(all) {
-			return page[S]{}, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "the cursor is not one that this API gave"}
+			return page[S]{}, &landfall.Error{Op: "api", Kind: landfall.Invalid,
+				Message: "the cursor is not one that this API gave"}
 		}
 	}
 	end := min(len(all), at+paging.Limit)

@@ -20,8 +20,10 @@ func (a *api) registerFnFunctions(h huma.API) {
 	const all, one = "/ns/{ns}/functions", "/ns/{ns}/functions/{function}"
 	register(h, reading("list-fn-functions", all, "The functions of a namespace, by name"), f.listFn)
 	register(h, reading("show-fn-function", one, "One function"), f.showFn)
-	registerPut(h, deploying("put-fn-function", http.MethodPut, one, "Set a function's resources, or make one like another, and release its app with it"), f.putFn)
-	register(h, deploying("delete-fn-function", http.MethodDelete, one, "Release a function's app without it").answering(http.StatusNoContent), f.deleteFn)
+	registerPut(h, deploying("put-fn-function", http.MethodPut, one,
+		"Set a function's resources, or make one like another, and release its app with it"), f.putFn)
+	register(h, deploying("delete-fn-function", http.MethodDelete, one,
+		"Release a function's app without it").answering(http.StatusNoContent), f.deleteFn)
 }
 
 // FnFunctionPath names a function.
@@ -41,7 +43,9 @@ func (u units) listFn(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return paged(in.Paging, rows, func(row store.Unit) string { return row.Unit.Name }, func(row store.Unit) (client.FnFunction, bool, error) {
+	return paged(in.Paging, rows, func(row store.Unit) string {
+		return row.Unit.Name
+	}, func(row store.Unit) (client.FnFunction, bool, error) {
 		if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
 			return client.FnFunction{}, false, nil
 		}
@@ -72,7 +76,8 @@ func (u units) fnRow(ctx context.Context, in FnFunctionPath, scope landfall.Scop
 }
 
 func (u units) missing(row store.Unit) error {
-	return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("production has no %s in the namespace %q", row.Unit, row.Namespace)}
+	return &landfall.Error{Op: "api", Kind: landfall.NotFound,
+		Message: fmt.Sprintf("production has no %s in the namespace %q", row.Unit, row.Namespace)}
 }
 
 func (u units) fnFunction(ctx context.Context, row store.Unit) (client.FnFunction, error) {
@@ -106,7 +111,8 @@ func (u units) fnFunctionOf(ctx context.Context, row store.Unit) (f client.FnFun
 		return f, false, err
 	}
 	f = client.FnFunction{
-		ID: row.ID, Namespace: row.Namespace, Name: row.Unit.Name, Resources: resources(stored.Resources), Created: notes.Created, Updated: v.Created,
+		ID: row.ID, Namespace: row.Namespace, Name: row.Unit.Name, Resources: resources(stored.Resources),
+		Created: notes.Created, Updated: v.Created,
 		Image: u.qualified(row.Namespace, landfall.Reference{Name: row.Unit.Name, Selector: string(v.UID)}),
 	}
 	config, err := u.config(ctx, app)
@@ -127,7 +133,8 @@ func (u units) putFn(ctx context.Context, in *struct {
 	if err := spec.CheckName(in.Function); err != nil {
 		return nil, err
 	}
-	for _, given := range [][3]string{{"name", in.Body.Name, in.Function}, {"namespace", in.Body.Namespace, in.Namespace}} {
+	for _, given := range [][3]string{{"name", in.Body.Name, in.Function},
+		{"namespace", in.Body.Namespace, in.Namespace}} {
 		if err := same(given[0], given[1], given[2]); err != nil {
 			return nil, err
 		}
@@ -172,7 +179,8 @@ func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfa
 		}
 		if like.Name == "" {
 			return landfall.App{}, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
-				"there is no function %s in the namespace %q: a push makes it, or give in image the one that it is to be like", in.Function, in.Namespace)}
+				"there is no function %s in the namespace %q: a push makes it, or give in image the one that it is to be like",
+				in.Function, in.Namespace)}
 		}
 		row, err = u.fnRow(ctx, FnFunctionPath{in.NamespacePath, like.Name}, landfall.ScopeDeploy)
 	}
@@ -193,7 +201,8 @@ func (u units) free(ctx context.Context, in FnFunctionPath) error {
 	}
 	_, held, err := u.DB.HasVersions(ctx, row.ID)
 	if err == nil && held {
-		err = &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf("the name %s is taken in the namespace %q", in.Function, in.Namespace)}
+		err = &landfall.Error{Op: "api", Kind: landfall.Conflict,
+			Message: fmt.Sprintf("the name %s is taken in the namespace %q", in.Function, in.Namespace)}
 	}
 	return err
 }
@@ -210,7 +219,8 @@ func (u units) checkConfig(ctx context.Context, app landfall.App, given map[stri
 	config, err := spec.ReadConfigVersion(stored)
 	if err == nil && !maps.Equal(config, given) {
 		err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"the configuration of a function is its app's: set it with PUT /ns/%s/apps/%s, or in a trigger", app.Namespace, app.Name)}
+			"the configuration of a function is its app's: set it with PUT /ns/%s/apps/%s, or in a trigger",
+			app.Namespace, app.Name)}
 	}
 	return err
 }

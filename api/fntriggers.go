@@ -20,8 +20,10 @@ func (a *api) registerFnTriggers(h huma.API) {
 	const all, one = "/ns/{ns}/apps/{app}/triggers", "/ns/{ns}/apps/{app}/triggers/{trigger}"
 	register(h, reading("list-fn-triggers", all, "The triggers of an app, by name"), a.listFnTriggers)
 	register(h, reading("show-fn-trigger", one, "One trigger"), a.showFnTrigger)
-	registerPut(h, deploying("put-fn-trigger", http.MethodPut, one, "Make a trigger, or set what it is, and release the app with it"), a.putFnTrigger)
-	register(h, deploying("delete-fn-trigger", http.MethodDelete, one, "Release the app without a trigger").answering(http.StatusNoContent), a.deleteFnTrigger)
+	registerPut(h, deploying("put-fn-trigger", http.MethodPut, one,
+		"Make a trigger, or set what it is, and release the app with it"), a.putFnTrigger)
+	register(h, deploying("delete-fn-trigger", http.MethodDelete, one,
+		"Release the app without a trigger").answering(http.StatusNoContent), a.deleteFnTrigger)
 }
 
 // FnTriggerPath names a trigger of an app.
@@ -77,7 +79,8 @@ func (a *api) fnTrigger(ctx context.Context, app landfall.App, name string) (cli
 	}
 	i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit.Name == name })
 	if i < 0 {
-		return client.FnTrigger{}, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
+		return client.FnTrigger{}, &landfall.Error{Op: "api", Kind: landfall.NotFound,
+			Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
 	}
 	return a.fnTriggerOf(ctx, app, units[i])
 }
@@ -96,10 +99,11 @@ func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUn
 		return client.FnTrigger{}, err
 	}
 	shown := client.FnTrigger{
-		AppID: app.ID, Name: t.Name, Kind: t.Kind, Config: t.Config, Resources: resources(t.Resources), Created: notes.Created, Updated: v.Created,
-		Methods: t.HTTP.Methods, URL: t.HTTP.URL, Prefix: t.HTTP.Prefix, Host: t.HTTP.Host, Access: string(t.HTTP.Access),
-		Cron: t.Time.Cron, TimeZone: t.Time.TimeZone, Method: t.Time.Method, Subpath: t.Time.Subpath,
-		Topic: t.Queue.Topic, RespTopic: t.Queue.RespTopic, ErrorTopic: t.Queue.ErrorTopic, MaxRetries: t.Queue.MaxRetries, ContentType: t.Queue.ContentType,
+		AppID: app.ID, Name: t.Name, Kind: t.Kind, Config: t.Config, Resources: resources(t.Resources),
+		Created: notes.Created, Updated: v.Created, Methods: t.HTTP.Methods, URL: t.HTTP.URL, Prefix: t.HTTP.Prefix,
+		Host: t.HTTP.Host, Access: string(t.HTTP.Access), Cron: t.Time.Cron, TimeZone: t.Time.TimeZone, Method: t.Time.Method,
+		Subpath: t.Time.Subpath, Topic: t.Queue.Topic, RespTopic: t.Queue.RespTopic, ErrorTopic: t.Queue.ErrorTopic,
+		MaxRetries: t.Queue.MaxRetries, ContentType: t.Queue.ContentType,
 	}
 	if len(t.Weights) == 0 {
 		shown.Function = a.qualified(app.Namespace, t.Function)

@@ -14,7 +14,8 @@ import (
 
 func (a *api) registerUploads(h huma.API) {
 	const one = "/uploads/{upload}"
-	register(h, deploying("begin-upload", http.MethodPost, "/uploads", "Begin to send a file, in parts").answering(http.StatusCreated), a.beginUpload)
+	register(h, deploying("begin-upload", http.MethodPost, "/uploads",
+		"Begin to send a file, in parts").answering(http.StatusCreated), a.beginUpload)
 	register(h, deploying("show-upload", http.MethodGet, one, "How much of a file is here"), a.upload)
 	register(h, deploying("send-part", http.MethodPatch, one, "Add a part to a file").taking(maxPart), a.sendPart)
 }
@@ -78,8 +79,8 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
 	defer cancel()
 	made, err := u.Maker.Make(working, handmade.Version{
-		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label, Description: n.Description,
-		Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
+		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label,
+		Description: n.Description, Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
 		Code: contentOf(n.Code), Source: contentOf(n.Source), Deployment: contentOf(n.Deployment),
 		New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name, Owner: ownerOf(ctx),
 		Allowed: func(app string) error {

@@ -20,8 +20,10 @@ type Keeper interface {
 }
 
 func (a *api) registerKeeping(h huma.API) {
-	register(h, administering("backup", "GET", "/backup", "All that is not made again, as one archive: what landfall restore reads"), a.backup)
-	register(h, administering("check", "GET", "/check", "Goes over everything, and names what is damaged: lines of JSON, the last with done"), a.check)
+	register(h, administering("backup", "GET", "/backup",
+		"All that is not made again, as one archive: what landfall restore reads"), a.backup)
+	register(h, administering("check", "GET", "/check",
+		"Goes over everything, and names what is damaged: lines of JSON, the last with done"), a.check)
 }
 
 func (a *api) backup(ctx context.Context, in *struct {
@@ -56,7 +58,8 @@ func (a *api) check(ctx context.Context, _ *struct{}) (*huma.StreamResponse, err
 		defer w.done()
 		lines := json.NewEncoder(w)
 		done, err := a.Keeper.Check(ctx, func(f landfall.Finding) error {
-			a.Logger.ErrorContext(ctx, "damage was found", "what", f.What, "app", f.App, "unit", f.Unit, "key", f.Key, "problem", f.Problem)
+			a.Logger.ErrorContext(ctx, "damage was found", "what", f.What, "app", f.App, "unit", f.Unit, "key", f.Key,
+				"problem", f.Problem)
 			return lines.Encode(client.CheckLine{Finding: &f})
 		})
 		line := client.CheckLine{Done: &done}

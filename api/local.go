@@ -27,8 +27,8 @@ func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	l.ServeHTTP(a, in)
 	return &http.Response{
-		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: a.header,
-		Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r,
+		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r,
 	}, nil
 }
 

@@ -30,9 +30,11 @@ func (a *api) registerMessages(h huma.API) {
 	register(h, invoking("publish", http.MethodPost, "/apps/{app}/messages/{topic}",
 		"Store a message at a topic, for the queue triggers that hear it; ce-… headers make it a CloudEvent").
 		answering(http.StatusAccepted).taking(maxMessage), a.publish)
-	h.OpenAPI().Paths[base+"/apps/{app}/messages/{topic}"].Post.RequestBody.Required = false // an event may have no data; huma demands a raw body
+	// an event may have no data; huma demands a raw body
+	h.OpenAPI().Paths[base+"/apps/{app}/messages/{topic}"].Post.RequestBody.Required = false
 	register(h, invoking("read-messages", http.MethodGet, "/apps/{app}/messages/{topic}",
-		"The messages that are kept at a topic, or at all that a pattern (*, >) names, oldest first; none is taken away"), a.readMessages)
+		"The messages that are kept at a topic, or at all that a pattern (*, >) names, oldest first; none is taken away"),
+		a.readMessages)
 }
 
 // Published is a message as a request brings it.
@@ -85,7 +87,8 @@ func (a *api) readMessages(ctx context.Context, in *struct {
 	after := in.After
 	if in.Cursor != "" {
 		if after, err = strconv.ParseUint(in.Cursor, 10, 64); err != nil {
-			return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("the cursor %q is none of this list", in.Cursor)}
+			return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid,
+				Message: fmt.Sprintf("the cursor %q is none of this list", in.Cursor)}
 		}
 	}
 	messages, more, err := a.Queues.Read(ctx, app, in.Topic, after, in.Limit)

@@ -26,12 +26,16 @@ func (a *api) registerNamespaces(h huma.API) {
 	const all, one, apps, app = "/ns", "/ns/{ns}", "/ns/{ns}/apps", "/ns/{ns}/apps/{app}"
 	register(h, reading("list-namespaces", all, "The namespaces, by name"), a.listNamespaces)
 	register(h, reading("show-namespace", one, "One namespace"), a.showNamespace)
-	registerPut(h, administering("put-namespace", http.MethodPut, one, "Make a namespace, unless it is there"), a.putNamespace)
-	register(h, administering("delete-namespace", http.MethodDelete, one, "Delete a namespace without apps").answering(http.StatusNoContent), a.deleteNamespace)
+	registerPut(h, administering("put-namespace", http.MethodPut, one, "Make a namespace, unless it is there"),
+		a.putNamespace)
+	register(h, administering("delete-namespace", http.MethodDelete, one,
+		"Delete a namespace without apps").answering(http.StatusNoContent), a.deleteNamespace)
 	register(h, reading("list-fn-apps", apps, "The apps of a namespace, by name"), a.listFnApps)
 	register(h, reading("show-fn-app", app, "One app, with its configuration"), a.showFnApp)
-	registerPut(h, deploying("put-fn-app", http.MethodPut, app, "Make an app (scope admin), or set its configuration and release it with that"), a.putFnApp)
-	register(h, administering("delete-fn-app", http.MethodDelete, app, "Delete an app that has no releases").answering(http.StatusNoContent), a.deleteFnApp)
+	registerPut(h, deploying("put-fn-app", http.MethodPut, app,
+		"Make an app (scope admin), or set its configuration and release it with that"), a.putFnApp)
+	register(h, administering("delete-fn-app", http.MethodDelete, app,
+		"Delete an app that has no releases").answering(http.StatusNoContent), a.deleteFnApp)
 	a.registerFnTriggers(h)
 	a.registerFnFunctions(h)
 }
@@ -81,7 +85,8 @@ func registerPut[I, T any](h huma.API, op operation, handler func(context.Contex
 
 // paged returns the page of items, sorted by name, that comes behind the name in the cursor. show is called only for
 // its items, and says whether they count.
-func paged[T, S any](in Paging, items []T, name func(T) string, show func(T) (shown S, counts bool, err error)) (*body[page[S]], error) {
+func paged[T, S any](in Paging, items []T, name func(T) string,
+	show func(T) (shown S, counts bool, err error)) (*body[page[S]], error) {
 	p := page[S]{Items: []S{}}
 	last := ""
 	for _, item := range items {
@@ -108,7 +113,8 @@ func paged[T, S any](in Paging, items []T, name func(T) string, show func(T) (sh
 func (a *api) appsIn(ctx context.Context, namespace string) ([]landfall.App, error) {
 	apps, err := a.DB.Apps(ctx)
 	return slices.DeleteFunc(apps, func(app landfall.App) bool {
-		return !app.Deleted.IsZero() || app.OfNamespace() || namespace != "" && app.Namespace != namespace || !caller(ctx).Allows(landfall.ScopeRead, app.ID)
+		return !app.Deleted.IsZero() || app.OfNamespace() || namespace != "" && app.Namespace != namespace ||
+			!caller(ctx).Allows(landfall.ScopeRead, app.ID)
 	}), err
 }
 
@@ -130,7 +136,8 @@ func (a *api) namespace(ctx context.Context, name string) (store.Namespace, erro
 		return store.Namespace{}, err
 	}
 	if !sees(name) {
-		return store.Namespace{}, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no namespace %q", name)}
+		return store.Namespace{}, &landfall.Error{Op: "api", Kind: landfall.NotFound,
+			Message: fmt.Sprintf("there is no namespace %q", name)}
 	}
 	return a.DB.Namespace(ctx, name)
 }
@@ -144,7 +151,9 @@ func (a *api) listNamespaces(ctx context.Context, in *Paging) (*body[page[client
 	if err != nil {
 		return nil, err
 	}
-	return paged(*in, all, func(n store.Namespace) string { return n.Name }, func(n store.Namespace) (client.Namespace, bool, error) {
+	return paged(*in, all, func(n store.Namespace) string {
+		return n.Name
+	}, func(n store.Namespace) (client.Namespace, bool, error) {
 		return client.Namespace(n), sees(n.Name), nil
 	})
 }
@@ -172,7 +181,8 @@ func (a *api) putNamespace(ctx context.Context, in *struct {
 			err = tx.EnsureNamespace(ctx, in.Namespace, a.Now().UnixMicro())
 		}
 		if !added && in.IfNoneMatch != "" && err == nil {
-			err = &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf("there is a namespace %q already", in.Namespace)}
+			err = &landfall.Error{Op: "api", Kind: landfall.Conflict,
+				Message: fmt.Sprintf("there is a namespace %q already", in.Namespace)}
 		}
 		if err == nil {
 			n, err = tx.Namespace(ctx, in.Namespace)
@@ -187,7 +197,8 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 		return nil, err
 	}
 	if in.Namespace == landfall.DefaultNamespace {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: "the namespace default is there always: what names no namespace is in it"}
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict,
+			Message: "the namespace default is there always: what names no namespace is in it"}
 	}
 	return nil, a.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Namespace(ctx, in.Namespace); err != nil {
@@ -200,12 +211,14 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 // fnApp returns a living app of a namespace for a request that needs the scope on it. What the token may not read is
 // not there.
 func (a *api) fnApp(ctx context.Context, in FnAppPath, scope landfall.Scope) (landfall.App, error) {
-	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q in the namespace %q", in.App, in.Namespace)}
+	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound,
+		Message: fmt.Sprintf("there is no app %q in the namespace %q", in.App, in.Namespace)}
 	app, err := a.DB.AppByName(ctx, in.App)
 	switch {
 	case err != nil && landfall.KindOf(err) != landfall.NotFound:
 		return app, err
-	case err != nil || app.Namespace != in.Namespace || !app.Deleted.IsZero() || !caller(ctx).Allows(landfall.ScopeRead, app.ID):
+	case err != nil || app.Namespace != in.Namespace || !app.Deleted.IsZero() ||
+		!caller(ctx).Allows(landfall.ScopeRead, app.ID):
 		return app, missing
 	case !caller(ctx).Allows(scope, app.ID):
 		return app, forbidden(scope, app.Name)
@@ -301,7 +314,9 @@ func (a *api) listFnApps(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return paged(in.Paging, apps, func(app landfall.App) string { return app.Name }, func(app landfall.App) (client.FnApp, bool, error) {
+	return paged(in.Paging, apps, func(app landfall.App) string {
+		return app.Name
+	}, func(app landfall.App) (client.FnApp, bool, error) {
 		shown, err := a.fnAppOf(ctx, app)
 		return shown, true, err
 	})
@@ -367,7 +382,8 @@ func (a *api) addFnApp(ctx context.Context, in FnAppPath, body client.FnApp, ann
 	}
 	if len(body.Config) > 0 {
 		return landfall.App{}, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"configuration is a part of an app's versions, and %s has none yet: make it without config, push it, and set config then", in.App)}
+			"configuration is a part of an app's versions, and %s has none yet: make it without config, push it, and set "+
+				"config then", in.App)}
 	}
 	if _, err := a.makeApp(ctx, client.NewApp{Name: in.App, Namespace: in.Namespace}, annotations); err != nil {
 		return landfall.App{}, err
@@ -376,13 +392,16 @@ func (a *api) addFnApp(ctx context.Context, in FnAppPath, body client.FnApp, ann
 }
 
 // putConfig sets the configuration of an app, unless it is that, and its annotations.
-func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string]any, annotations string) (deploy.EditResult, error) {
+func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string]any,
+	annotations string) (deploy.EditResult, error) {
 	now, err := a.config(ctx, app)
 	if err != nil {
 		return deploy.EditResult{}, err
 	}
 	if len(config) == 0 && now == nil {
-		return deploy.EditResult{}, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, annotations) })
+		return deploy.EditResult{}, a.DB.Update(ctx, func(tx *store.Tx) error {
+			return tx.AnnotateApp(ctx, app.ID, annotations)
+		})
 	}
 	var data []byte
 	if len(config) > 0 {
@@ -408,7 +427,8 @@ func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error)
 	}
 	if len(releases) > 0 {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s has %d accessible releases, whose addresses would close: landfall app delete %[1]s --force, or DELETE /apps/%[1]s?force=true", app.Name, len(releases))}
+			"%s has %d accessible releases, whose addresses would close: landfall app delete %[1]s --force, or DELETE "+
+				"/apps/%[1]s?force=true", app.Name, len(releases))}
 	}
 	return nil, a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name)
 }
@@ -416,7 +436,8 @@ func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error)
 // resources are resources as functions and triggers show and take them.
 func resources(r landfall.Resources) client.ResourceConfig {
 	return client.ResourceConfig{
-		Memory: r.Memory, CPUs: r.MilliCPU, Disk: r.Disk, Timeout: int32(r.Timeout / time.Second), IdleTimeout: int32(r.IdleTimeout / time.Second),
+		Memory: r.Memory, CPUs: r.MilliCPU, Disk: r.Disk, Timeout: int32(r.Timeout / time.Second),
+		IdleTimeout: int32(r.IdleTimeout / time.Second),
 	}
 }
 
@@ -444,8 +465,9 @@ func (a *api) reference(namespace, written string) (landfall.Reference, error) {
 		err = spec.CheckName(ref.Name)
 	}
 	if err != nil {
-		err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Err: err, Message: fmt.Sprintf("%q is no function that can be named here: %s; right would be %s",
-			written, landfall.MessageOf(err), a.qualified(namespace, landfall.Reference{Name: "NAME", Selector: "VERSION"}))}
+		err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Err: err,
+			Message: fmt.Sprintf("%q is no function that can be named here: %s; right would be %s",
+				written, landfall.MessageOf(err), a.qualified(namespace, landfall.Reference{Name: "NAME", Selector: "VERSION"}))}
 	}
 	ref.Namespace = ""
 	return ref, err

@@ -19,7 +19,8 @@ type row struct {
 	with, query, body string
 	says              string // is in the answer
 
-	// lost are requests of what is not there: the element of the path, the query ("?…") or the body ("{…") that names it
+	// lost are requests of what is not there: the element of the path, the query ("?…") or the body ("{…") that names
+	// it
 	// "nosuch", or an element and a body.
 	lost []string
 
@@ -29,7 +30,8 @@ type row struct {
 }
 
 // usual are the elements of paths, where a row has no others.
-const usual = "app=shop ns=default uid=live tag=spare secret=STRIPE_KEY name=hello version=latest alias=stable id=RUN function=hello " +
+const usual = "app=shop ns=default uid=live tag=spare secret=STRIPE_KEY name=hello version=latest alias=stable " +
+	"id=RUN function=hello " +
 	"trigger=hello topic=orders"
 
 // uploadID is an upload of which one byte is there.
@@ -73,7 +75,8 @@ func rows() []row {
 		},
 		{id: "rotate-hook", scope: admin, with: "app=bakery", says: `"secret":`, lost: []string{"app"}},
 		{id: "set-branch", scope: admin, body: `{"branch":"trunk"}`, says: `"branch":"trunk"`, lost: []string{"app"}},
-		{id: "set-previews", scope: admin, body: `{"previews":"signed-in"}`, says: `"previews":"signed-in"`, lost: []string{"app"}},
+		{id: "set-previews", scope: admin, body: `{"previews":"signed-in"}`, says: `"previews":"signed-in"`,
+			lost: []string{"app"}},
 		{id: "set-keep-files", scope: admin, body: `{"keep_files":"30d"}`, says: `"keep_files":"30d"`, lost: []string{"app"}},
 		{id: "list-moves", scope: read, says: `"pointer":"live"`, lost: []string{"app"}},
 		{id: "list-deliveries", scope: admin, says: `"id":"delivery-1"`, lost: []string{"?app=nosuch"}},
@@ -94,8 +97,8 @@ func rows() []row {
 		},
 		{id: "list-files", scope: read, says: `"path":"/index.html"`, lost: []string{"app", "uid"}},
 		{
-			id: "apply", scope: deploying, body: `{"id":"abcdefgh","commit":"DRAFT","base":"DRAFT","clean":true}`, says: `"commit":"DRAFT"`,
-			lost: []string{"app"},
+			id: "apply", scope: deploying, body: `{"id":"abcdefgh","commit":"DRAFT","base":"DRAFT","clean":true}`,
+			says: `"commit":"DRAFT"`, lost: []string{"app"},
 		},
 		{id: "list-releases", scope: read, says: `"id":"OLD"`, lost: []string{"app"}},
 		{id: "show-release", scope: read, says: `"live":true`, lost: []string{"app", "uid"}},
@@ -104,7 +107,8 @@ func rows() []row {
 			lost: []string{"app", `{"version":"nosuch"}`},
 		},
 		{id: "expire-release", scope: deploying, with: "uid=PREVIOUS", says: `"name":"shop"`, lost: []string{"app", "uid"}},
-		{id: "promote", scope: deploying, body: `{"release":"spare"}`, says: `"held":false`, lost: []string{"app", `{"release":"nosuch"}`}},
+		{id: "promote", scope: deploying, body: `{"release":"spare"}`, says: `"held":false`,
+			lost: []string{"app", `{"release":"nosuch"}`}},
 		{
 			id: "rollback", scope: deploying, body: `{"reason":"it was wrong"}`, says: `"live":"PREVIOUS"`,
 			lost: []string{"app", `{"release":"nosuch"}`},
@@ -127,51 +131,54 @@ func rows() []row {
 		// Functions and packages, their versions, aliases and executions.
 		{id: "list-functions", scope: read, says: `"name":"hello"`, other: seen},
 		{id: "list-versions-of-functions", scope: read, says: `"number":1`, lost: []string{"name"}, other: hidden},
-		{id: "show-version-of-functions", scope: read, says: `"latest":true`, lost: []string{"name", "version"}, other: hidden},
+		{id: "show-version-of-functions", scope: read, says: `"latest":true`, lost: []string{"name", "version"},
+			other: hidden},
 		{
-			id: "describe-version-of-functions", scope: deploying, body: `{"description":"The first one"}`, says: `"description":"The first one"`,
-			lost: []string{"name", "version"}, other: hidden,
-		},
-		{
-			id: "delete-versions-of-functions", scope: deploying, with: "name=unneeded version=1", says: `"name":"unneeded-dddddddd"`,
-			lost: []string{"name", "version"}, other: hidden,
-		},
-		{
-			id: "make-version-of-functions", scope: deploying, status: created, with: "name=hello", body: `{"description":"Again"}`, says: `"description":"Again"`,
-			lost: []string{"name"},
-		},
-		{id: "show-function", scope: read, says: `"name":"hello_master"`, lost: []string{"name"}, other: hidden},
-		{id: "delete-function", scope: deploying, with: "name=unneeded", says: `"name":"unneeded-dddddddd"`, lost: []string{"name"}, other: hidden},
-		{id: "tracker-of-functions", scope: read, says: `"FunctionVersionTracker"`, lost: []string{"name"}, other: hidden},
-		{id: "list-packages", scope: read, says: `"name":"hello-pkg"`, other: seen},
-		{
-			id: "list-versions-of-packages", scope: read, with: "name=hello-pkg", says: `"kind":"Package"`, lost: []string{"name"},
-			other: hidden,
-		},
-		{
-			id: "show-version-of-packages", scope: read, with: "name=hello-pkg", says: `"latest":true`, lost: []string{"name", "version"},
-			other: hidden,
-		},
-		{
-			id: "describe-version-of-packages", scope: deploying, with: "name=hello-pkg", body: `{"description":"The first one"}`,
+			id: "describe-version-of-functions", scope: deploying, body: `{"description":"The first one"}`,
 			says: `"description":"The first one"`, lost: []string{"name", "version"}, other: hidden,
 		},
 		{
-			id: "make-version-of-packages", scope: deploying, status: created, with: "name=hello-pkg", body: `{"label":"v2"}`, says: `"label":"v2"`,
-			lost: []string{"name"},
+			id: "delete-versions-of-functions", scope: deploying, with: "name=unneeded version=1",
+			says: `"name":"unneeded-dddddddd"`, lost: []string{"name", "version"}, other: hidden,
 		},
 		{
-			id: "delete-versions-of-packages", scope: deploying, with: "name=unneeded-pkg version=all", says: `"name":"unneeded-pkg-dddddddd"`,
+			id: "make-version-of-functions", scope: deploying, status: created, with: "name=hello",
+			body: `{"description":"Again"}`, says: `"description":"Again"`, lost: []string{"name"},
+		},
+		{id: "show-function", scope: read, says: `"name":"hello_master"`, lost: []string{"name"}, other: hidden},
+		{id: "delete-function", scope: deploying, with: "name=unneeded", says: `"name":"unneeded-dddddddd"`,
+			lost: []string{"name"}, other: hidden},
+		{id: "tracker-of-functions", scope: read, says: `"FunctionVersionTracker"`, lost: []string{"name"}, other: hidden},
+		{id: "list-packages", scope: read, says: `"name":"hello-pkg"`, other: seen},
+		{
+			id: "list-versions-of-packages", scope: read, with: "name=hello-pkg", says: `"kind":"Package"`,
+			lost: []string{"name"}, other: hidden,
+		},
+		{
+			id: "show-version-of-packages", scope: read, with: "name=hello-pkg", says: `"latest":true`,
 			lost: []string{"name", "version"}, other: hidden,
 		},
 		{
-			id: "tracker-of-packages", scope: read, with: "name=hello-pkg", says: `"PackageVersionTracker"`, lost: []string{"name"},
+			id: "describe-version-of-packages", scope: deploying, with: "name=hello-pkg",
+			body: `{"description":"The first one"}`, says: `"description":"The first one"`, lost: []string{"name", "version"},
 			other: hidden,
+		},
+		{
+			id: "make-version-of-packages", scope: deploying, status: created, with: "name=hello-pkg", body: `{"label":"v2"}`,
+			says: `"label":"v2"`, lost: []string{"name"},
+		},
+		{
+			id: "delete-versions-of-packages", scope: deploying, with: "name=unneeded-pkg version=all",
+			says: `"name":"unneeded-pkg-dddddddd"`, lost: []string{"name", "version"}, other: hidden,
+		},
+		{
+			id: "tracker-of-packages", scope: read, with: "name=hello-pkg", says: `"PackageVersionTracker"`,
+			lost: []string{"name"}, other: hidden,
 		},
 		{id: "list-aliases", scope: read, says: `"name":"stable"`, lost: []string{"name"}, other: hidden},
 		{
-			id: "create-alias", scope: deploying, status: created, body: `{"alias":"canary","version":"latest"}`, says: `"name":"canary"`,
-			lost: []string{"name", `{"alias":"canary","version":"nosuch"}`}, other: hidden,
+			id: "create-alias", scope: deploying, status: created, body: `{"alias":"canary","version":"latest"}`,
+			says: `"name":"canary"`, lost: []string{"name", `{"alias":"canary","version":"nosuch"}`}, other: hidden,
 		},
 		{id: "show-alias", scope: read, says: `"percent":100`, lost: []string{"name", "alias"}, other: hidden},
 		{
@@ -189,16 +196,20 @@ func rows() []row {
 			lost: []string{"?app=nosuch", "?function=nosuch", "?function=hello:nosuch"},
 		},
 		{
-			id: "create-execution", scope: invoke, status: created, body: `{"function":"hello","sync":false}`, says: `"state":"queued"`,
-			lost: []string{`{"function":"nosuch"}`}, other: hidden,
+			id: "create-execution", scope: invoke, status: created, body: `{"function":"hello","sync":false}`,
+			says: `"state":"queued"`, lost: []string{`{"function":"nosuch"}`}, other: hidden,
 		},
-		{id: "show-execution", scope: read, with: "id=" + executionID, says: `"state":"succeeded"`, lost: []string{"id"}, other: hidden},
-		{id: "delete-execution", scope: deploying, status: gone, with: "id=" + executionID, lost: []string{"id"}, other: hidden},
-		{id: "execution-log", scope: read, with: "id=" + executionID, says: "a line of the log", lost: []string{"id"}, other: hidden},
+		{id: "show-execution", scope: read, with: "id=" + executionID, says: `"state":"succeeded"`, lost: []string{"id"},
+			other: hidden},
+		{id: "delete-execution", scope: deploying, status: gone, with: "id=" + executionID, lost: []string{"id"},
+			other: hidden},
+		{id: "execution-log", scope: read, with: "id=" + executionID, says: "a line of the log", lost: []string{"id"},
+			other: hidden},
 
 		// Secrets, messages, and all that is kept.
 		{id: "list-secrets", scope: read, says: `"name":"UNUSED_KEY"`, lost: []string{"app"}},
-		{id: "set-secret", scope: deploying, body: `{"value":"fourth-value"}`, says: `"name":"STRIPE_KEY"`, lost: []string{"app"}},
+		{id: "set-secret", scope: deploying, body: `{"value":"fourth-value"}`, says: `"name":"STRIPE_KEY"`,
+			lost: []string{"app"}},
 		{
 			id: "revoke-secret", scope: deploying, body: `{"version":"1"}`, says: `"revoked":`,
 			lost: []string{"app", "secret", `{"version":"nosuch"}`},
@@ -210,10 +221,13 @@ func rows() []row {
 		{id: "check", scope: admin, says: `{"done":`},
 
 		{
-			id: "begin-upload", scope: deploying, status: created, body: `{"size":3,"digest":"sha256:` + strings.Repeat("a", 64) + `"}`, says: `"offset":0`, other: created,
+			id: "begin-upload", scope: deploying, status: created,
+			body: `{"size":3,"digest":"sha256:` + strings.Repeat("a", 64) + `"}`, says: `"offset":0`, other: created,
 		},
-		{id: "show-upload", scope: deploying, with: "upload=" + uploadID, says: `"offset":1`, lost: []string{"upload"}, other: hidden},
-		{id: "send-part", scope: deploying, with: "upload=" + uploadID, query: "?offset=1", body: "b", says: `"offset":2`, lost: []string{"upload"}, other: hidden},
+		{id: "show-upload", scope: deploying, with: "upload=" + uploadID, says: `"offset":1`, lost: []string{"upload"},
+			other: hidden},
+		{id: "send-part", scope: deploying, with: "upload=" + uploadID, query: "?offset=1", body: "b", says: `"offset":2`,
+			lost: []string{"upload"}, other: hidden},
 
 		// What is below /ns.
 		{id: "list-namespaces", scope: read, says: `"name":"bare"`, other: seen},
@@ -222,21 +236,25 @@ func rows() []row {
 		{id: "delete-namespace", scope: admin, status: gone, with: "ns=bare", lost: []string{"ns"}},
 		{id: "list-fn-apps", scope: read, says: `"name":"shop"`, lost: []string{"ns"}, other: seen},
 		{id: "show-fn-app", scope: read, says: `"currency":"EUR"`, lost: []string{"ns", "app"}, other: hidden},
-		{id: "put-fn-app", scope: deploying, body: `{"config":{"currency":"CHF"}}`, says: `"currency":"CHF"`, lost: []string{"ns"}},
+		{id: "put-fn-app", scope: deploying, body: `{"config":{"currency":"CHF"}}`, says: `"currency":"CHF"`,
+			lost: []string{"ns"}},
 		{id: "delete-fn-app", scope: admin, status: gone, with: "app=young", lost: []string{"ns", "app"}, other: hidden},
 		{id: "list-fn-triggers", scope: read, says: `"url":"/api/hello"`, lost: []string{"ns", "app"}, other: hidden},
-		{id: "show-fn-trigger", scope: read, says: `"url":"/api/hello"`, lost: []string{"ns", "app", "trigger"}, other: hidden},
+		{id: "show-fn-trigger", scope: read, says: `"url":"/api/hello"`, lost: []string{"ns", "app", "trigger"},
+			other: hidden},
 		{
-			id: "put-fn-trigger", scope: deploying, status: created, with: "trigger=nightly", body: `{"cron":"0 3 * * *","function":"hello"}`,
-			says: `"kind":"time-trigger"`, lost: []string{"ns", "app", `{"cron":"0 3 * * *","function":"nosuch"}`}, other: hidden,
+			id: "put-fn-trigger", scope: deploying, status: created, with: "trigger=nightly",
+			body: `{"cron":"0 3 * * *","function":"hello"}`, says: `"kind":"time-trigger"`,
+			lost: []string{"ns", "app", `{"cron":"0 3 * * *","function":"nosuch"}`}, other: hidden,
 		},
 		{id: "delete-fn-trigger", scope: deploying, status: gone, lost: []string{"ns", "app", "trigger"}, other: hidden},
 		{id: "list-fn-functions", scope: read, says: `"name":"hello"`, lost: []string{"ns"}, other: seen},
-		{id: "show-fn-function", scope: read, says: `"image":"localhost:8080/default/hello:`, lost: []string{"ns", "function"}, other: hidden},
-		{
+		{id: "show-fn-function", scope: read, says: `"image":"localhost:8080/default/hello:`,
+			lost: []string{"ns", "function"}, other: hidden}, {
 			id: "put-fn-function", scope: deploying, body: `{"resources":{"memory":67108864}}`, says: `"memory":67108864`,
 			lost: []string{"ns", "function", `function {"image":"nosuch:1"}`}, other: taken,
 		},
-		{id: "delete-fn-function", scope: deploying, status: gone, with: "function=idle", lost: []string{"ns", "function"}, other: hidden},
+		{id: "delete-fn-function", scope: deploying, status: gone, with: "function=idle", lost: []string{"ns", "function"},
+			other: hidden},
 	}
 }

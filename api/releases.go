@@ -19,11 +19,16 @@ import (
 func (a *api) registerReleases(h huma.API) {
 	register(h, reading("list-releases", "/apps/{app}/releases", "The releases, newest first"), a.listReleases)
 	register(h, reading("show-release", "/apps/{app}/releases/{uid}", "One release with its units"), a.showRelease)
-	register(h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases", "Make an app version reachable (again)"), a.reach)
-	register(h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}", "Expire a release: it answers 410"), a.expire)
-	register(h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"), a.promote)
-	register(h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback", "Make live what was live before, or the release named, and hold it"), a.rollback)
-	register(h, deploying("hold", http.MethodPut, "/apps/{app}/hold", "Hold live where it is, or let it follow pushes again"), a.hold)
+	register(h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases",
+		"Make an app version reachable (again)"), a.reach)
+	register(h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}",
+		"Expire a release: it answers 410"), a.expire)
+	register(h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"),
+		a.promote)
+	register(h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback",
+		"Make live what was live before, or the release named, and hold it"), a.rollback)
+	register(h, deploying("hold", http.MethodPut, "/apps/{app}/hold",
+		"Hold live where it is, or let it follow pushes again"), a.hold)
 	register(h, deploying("tag-release", http.MethodPut, "/apps/{app}/tags/{tag}", "Make a tag name a release"), a.tag)
 	register(h, deploying("untag-release", http.MethodDelete, "/apps/{app}/tags/{tag}", "Remove a tag"), a.untag)
 }
@@ -57,8 +62,9 @@ func (a *api) releaseNames(ctx context.Context, app landfall.App) (n *names, err
 
 func (n *names) group(g store.GroupEntry) client.Group {
 	return client.Group{
-		UID: g.UID, Created: g.Created, Commit: g.Commit, Branch: g.Branch, Clean: g.Clean, Message: g.Message, Actor: g.Actor,
-		Digest: g.Digest, Release: g.Released, Expired: g.Expired, Latest: g.UID == n.latest, Tags: n.tagsOf(g.UID),
+		UID: g.UID, Created: g.Created, Commit: g.Commit, Branch: g.Branch, Clean: g.Clean, Message: g.Message,
+		Actor: g.Actor, Digest: g.Digest, Release: g.Released, Expired: g.Expired, Latest: g.UID == n.latest,
+		Tags: n.tagsOf(g.UID),
 	}
 }
 
@@ -72,7 +78,8 @@ func (n *names) tagsOf(uid landfall.UID) []string {
 func (n *names) release(r landfall.Release) client.Release {
 	return client.Release{
 		ID: r.ID, App: n.app.Name, Line: r.Line, Commit: r.Commit, Branch: r.Branch, Digest: r.Digest, Created: r.Created,
-		Expired: r.Expired, Live: r.ID == n.app.Live, Latest: r.ID == n.latest, Tags: n.tagsOf(r.ID), URL: n.a.ReleaseURL(n.app.Name, r.ID),
+		Expired: r.Expired, Live: r.ID == n.app.Live, Latest: r.ID == n.latest, Tags: n.tagsOf(r.ID),
+		URL: n.a.ReleaseURL(n.app.Name, r.ID),
 	}
 }
 
@@ -104,7 +111,8 @@ func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall
 		}
 		for _, g := range groups {
 			if g.Commit != groups[0].Commit {
-				return "", &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%s begins several commits; give more digits", name)}
+				return "", &landfall.Error{Op: "api", Kind: landfall.Invalid,
+					Message: fmt.Sprintf("%s begins several commits; give more digits", name)}
 			}
 		}
 		if len(groups) > 0 {
@@ -194,7 +202,8 @@ func (a *api) reach(ctx context.Context, in *struct {
 }
 
 // move changes pointers of an app in one transaction, gives gateways the result, and answers with the app.
-func (a *api) move(ctx context.Context, name string, f func(tx *store.Tx, app *landfall.App) error) (*body[client.App], error) {
+func (a *api) move(ctx context.Context, name string,
+	f func(tx *store.Tx, app *landfall.App) error) (*body[client.App], error) {
 	app, err := a.app(ctx, name, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
@@ -270,7 +279,9 @@ func (a *api) hold(ctx context.Context, in *struct {
 		Held bool `json:"held"`
 	}
 }) (*body[client.App], error) {
-	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error { return deploy.Hold(ctx, tx, app, in.Body.Held) })
+	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+		return deploy.Hold(ctx, tx, app, in.Body.Held)
+	})
 }
 
 // maxTag is how long a tag may be that is made by hand: people read it in tables. A pushed git tag may be longer.
@@ -291,7 +302,8 @@ func (a *api) tag(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if n := utf8.RuneCountInString(in.Tag); n > maxTag {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("a tag has at most %d characters, not %d", maxTag, n)}
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid,
+			Message: fmt.Sprintf("a tag has at most %d characters, not %d", maxTag, n)}
 	}
 	uid, err := a.find(ctx, app, in.Body.Release)
 	if err != nil {
@@ -305,14 +317,16 @@ func (a *api) tag(ctx context.Context, in *struct {
 		if err != nil {
 			return err
 		}
-		return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: in.Tag, Kind: landfall.HandTag, Release: uid}, a.mover(ctx, in.Body.Reason, "tagged"))
+		return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: in.Tag, Kind: landfall.HandTag, Release: uid},
+			a.mover(ctx, in.Body.Reason, "tagged"))
 	})
 }
 
 func (a *api) untag(ctx context.Context, in *TagPath) (*body[client.App], error) {
 	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
 		if in.Tag == landfall.LivePointer {
-			return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: "live cannot be removed; make another release live"}
+			return &landfall.Error{Op: "api", Kind: landfall.Conflict,
+				Message: "live cannot be removed; make another release live"}
 		}
 		removed, err := deploy.RemoveTag(ctx, tx, app.ID, in.Tag, a.mover(ctx, "", "untagged"))
 		if err == nil && !removed {

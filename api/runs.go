@@ -48,7 +48,8 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := a.DB.RunsLike(ctx, landfall.Run{App: appID, Branch: in.Branch, State: landfall.RunState(in.State)}, before, in.Limit+1)
+	runs, err := a.DB.RunsLike(ctx, landfall.Run{App: appID, Branch: in.Branch, State: landfall.RunState(in.State)},
+		before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -193,13 +194,15 @@ func (a *api) runLog(ctx context.Context, in *struct {
 			return nil
 		})
 		if err != nil {
-			a.Logger.With(app.LogAttrs()...).With(run.LogAttrs()...).DebugContext(ctx, "a reader of a run's log left", "error", err)
+			a.Logger.With(app.LogAttrs()...).With(run.LogAttrs()...).DebugContext(ctx, "a reader of a run's log left",
+				"error", err)
 		}
 	}}, nil
 }
 
 // eachLine hands on the lines of a run's log, and with follow waits for more until the run is over.
-func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool, hand func([]landfall.LogLine) error) error {
+func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool,
+	hand func([]landfall.LogLine) error) error {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
 	for {
@@ -248,7 +251,8 @@ func (a *api) apply(ctx context.Context, in *struct {
 	}
 	if in.Body.DryRun {
 		preview, err := a.DryRun(ctx, app, push)
-		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Files: preview.Files, Log: preview.Log}, err)
+		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Files: preview.Files,
+			Log: preview.Log}, err)
 	}
 	id, err := a.Acceptor.Apply(ctx, app, push)
 	if err != nil {
@@ -273,7 +277,8 @@ func applyPush(app landfall.App, in client.Apply, actor string) (landfall.Push, 
 	}
 	if in.Branch != "" {
 		if _, err := landfall.ParseRefName(landfall.BranchPrefix + in.Branch); err != nil {
-			return landfall.Push{}, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a branch", in.Branch)}
+			return landfall.Push{}, &landfall.Error{Op: "api", Kind: landfall.Invalid,
+				Message: fmt.Sprintf("%q cannot be a branch", in.Branch)}
 		}
 	}
 	return landfall.Push{

@@ -18,9 +18,12 @@ import (
 
 func (a *api) registerSecrets(h huma.API) {
 	register(h, reading("list-secrets", "/apps/{app}/secrets", "An app's secrets, without their values"), a.listSecrets)
-	register(h, deploying("set-secret", http.MethodPut, "/apps/{app}/secrets/{secret}", "Give a secret a value, and release the app with it"), a.setSecret)
-	register(h, deploying("revoke-secret", http.MethodPost, "/apps/{app}/secrets/{secret}/revoke", "Take the value of a version away for good"), a.revokeSecret)
-	register(h, deploying("delete-secret", http.MethodDelete, "/apps/{app}/secrets/{secret}", "Delete a secret that no release has"), a.deleteSecret)
+	register(h, deploying("set-secret", http.MethodPut, "/apps/{app}/secrets/{secret}",
+		"Give a secret a value, and release the app with it"), a.setSecret)
+	register(h, deploying("revoke-secret", http.MethodPost, "/apps/{app}/secrets/{secret}/revoke",
+		"Take the value of a version away for good"), a.revokeSecret)
+	register(h, deploying("delete-secret", http.MethodDelete, "/apps/{app}/secrets/{secret}",
+		"Delete a secret that no release has"), a.deleteSecret)
 }
 
 // SecretPath names a secret.
@@ -114,8 +117,8 @@ func secretVersion(v landfall.Version, live int64) (client.SecretVersion, error)
 	content, err := secret.ReadContent(v.Content)
 	given := secret.ReadSpec(v.Spec)
 	return client.SecretVersion{
-		Number: v.Number, UID: v.UID, Created: v.Created, Actor: content.Actor, Preview: given.Preview, Build: given.Build, Live: v.Number == live,
-		Revoked: content.Revoked, RevokedBy: content.RevokedBy,
+		Number: v.Number, UID: v.UID, Created: v.Created, Actor: content.Actor, Preview: given.Preview, Build: given.Build,
+		Live: v.Number == live, Revoked: content.Revoked, RevokedBy: content.RevokedBy,
 	}, err
 }
 
@@ -133,7 +136,8 @@ func (a *api) setSecret(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	c := client.SecretSet{Name: in.Secret, Made: set.Created, Release: set.Release, Note: set.Note, Hidden: len(in.Body.Value) >= secret.Shortest}
+	c := client.SecretSet{Name: in.Secret, Made: set.Created, Release: set.Release, Note: set.Note,
+		Hidden: len(in.Body.Value) >= secret.Shortest}
 	if c.SecretVersion, err = secretVersion(set.Version, 0); err != nil {
 		return nil, err
 	}

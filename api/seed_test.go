@@ -84,13 +84,14 @@ func (w *world) makeApps() {
 		err := errors.Join(tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 0), tx.EnsureNamespace(ctx, "bare", 0))
 		for id, repository := range map[string]string{shopID: "", bakeryID: "https://git.example/bakery.git", youngID: ""} {
 			app := landfall.App{
-				ID: id, Namespace: landfall.DefaultNamespace, Name: strings.TrimSuffix(id, "-id"), Branch: "main", Repository: repository,
-				UIDSpace: uuid.New(), Created: time.Now(),
+				ID: id, Namespace: landfall.DefaultNamespace, Name: strings.TrimSuffix(id, "-id"), Branch: "main",
+				Repository: repository, UIDSpace: uuid.New(), Created: time.Now(),
 			}
 			err = errors.Join(err, tx.CreateApp(ctx, app))
 		}
 		err = errors.Join(err, tx.CreateHook(ctx, landfall.Hook{ID: "bakery-hook", App: bakeryID, Secret: "hook secret"}, 0),
-			tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery-1", Event: "ping", Decision: "It was a ping", Received: time.Now()}))
+			tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery-1", Event: "ping", Decision: "It was a ping",
+				Received: time.Now()}))
 		for _, scope := range scopes() {
 			for _, app := range []string{"", shopID, bakeryID} {
 				text := tokenOf(scope, app)
@@ -190,7 +191,8 @@ func (w *world) release() {
 // gitOf runs git in the shop's repository.
 func (w *world) gitOf(args ...string) string {
 	w.t.Helper()
-	args = append([]string{"--git-dir", w.repos.Path(shopID), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)
+	args = append([]string{"--git-dir", w.repos.Path(shopID), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"},
+		args...)
 	out, err := exec.CommandContext(w.t.Context(), "git", args...).CombinedOutput()
 	if err != nil {
 		w.t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -251,12 +253,14 @@ func (w *world) push(branch, page string) {
 func (w *world) makeRecords() {
 	w.t.Helper()
 	w.update(func(ctx context.Context, tx *store.Tx) error {
-		row, err := tx.UnitInNamespace(ctx, landfall.DefaultNamespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"})
+		row, err := tx.UnitInNamespace(ctx, landfall.DefaultNamespace,
+			landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"})
 		if err != nil {
 			return err
 		}
 		to := []versioning.Weight{{Selector: "1", Percent: 100}}
-		_, err = versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
+		_, err = versioning.SetAlias(ctx, tx, row,
+			versioning.NewAlias{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
 		done := store.ExecutionRecord{Log: []string{"a line of the log\n"}, Execution: landfall.Execution{
 			ID: executionID, AppID: shopID, Namespace: landfall.DefaultNamespace, Function: "hello", Number: 1,
 			State: landfall.ExecutionSucceeded, Created: time.Now(), Started: time.Now(), Finished: time.Now(),
@@ -265,7 +269,8 @@ func (w *world) makeRecords() {
 			ID: queuedRun, App: shopID, Commit: landfall.CommitSHA(strings.Repeat("e", 40)), Branch: "draft",
 			State: landfall.RunQueued, UID: "eeeeeeee", Created: time.Now(),
 		}
-		for _, id := range []landfall.UnitID{{Kind: landfall.FunctionUnit, Name: "unneeded"}, {Kind: landfall.PackageUnit, Name: "unneeded-pkg"}} {
+		for _, id := range []landfall.UnitID{{Kind: landfall.FunctionUnit, Name: "unneeded"},
+			{Kind: landfall.PackageUnit, Name: "unneeded-pkg"}} {
 			err = errors.Join(err, idle(ctx, tx, id))
 		}
 		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done}), tx.CreateRun(ctx, waits))
@@ -284,7 +289,8 @@ func idle(ctx context.Context, tx *store.Tx, id landfall.UnitID) error {
 	}
 	row.LastNumber = 1
 	v := landfall.Version{
-		Unit: id, Number: 1, UID: "dddddddd", Digest: landfall.DigestOf([]byte(id.Name)), Spec: json.RawMessage("{}"), Created: time.Now(), Production: true,
+		Unit: id, Number: 1, UID: "dddddddd", Digest: landfall.DigestOf([]byte(id.Name)), Spec: json.RawMessage("{}"),
+		Created: time.Now(), Production: true,
 	}
 	return errors.Join(tx.CreateVersion(ctx, row.ID, v), tx.UpdateUnit(ctx, row))
 }
@@ -297,7 +303,8 @@ func (w *world) wordsOf() *strings.Replacer {
 	runs := testkit.Must(w.db.Runs(ctx, shopID, time.Time{}, 10))(w.t)
 	heads := testkit.Must(w.repos.Heads(ctx, shopID))(w.t)
 	if len(releases) != 4 || releases[3].Expired.IsZero() || len(runs) != 3 {
-		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and three", releases, runs)
+		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and three",
+			releases, runs)
 	}
 	return strings.NewReplacer("PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[1].ID,
 		"DRAFT", string(heads["refs/landfall/apply/abcdefgh"]))

@@ -18,7 +18,8 @@ import (
 )
 
 func (a *api) registerTriggers(h huma.API) {
-	register(h, reading("list-triggers", "/apps/{app}/triggers", "The triggers of the live release, by kind and name"), a.triggers)
+	register(h, reading("list-triggers", "/apps/{app}/triggers", "The triggers of the live release, by kind and name"),
+		a.triggers)
 }
 
 func (a *api) triggers(ctx context.Context, in *AppPath) (*body[page[client.Trigger]], error) {
@@ -84,7 +85,8 @@ func shownTrigger(u store.ServedUnit, firings map[string]store.Firing, now time.
 		}
 	case landfall.QueueTrigger:
 		shown.On = t.Queue.Topic
-	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit, landfall.SecretUnit:
+	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
+		landfall.SecretUnit:
 	}
 	return shown
 }

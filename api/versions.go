@@ -37,7 +37,8 @@ func (a *api) registerVersions(h huma.API) {
 	}{{landfall.FunctionUnit, "functions"}, {landfall.PackageUnit, "packages"}} {
 		u := units{a, k.kind}
 		register(h, reading("list-"+k.path, "/"+k.path, "The "+k.path+" in force"), u.list)
-		register(h, reading("list-versions-of-"+k.path, "/"+k.path+"/{name}/versions", "The versions, oldest first"), u.versions)
+		register(h, reading("list-versions-of-"+k.path, "/"+k.path+"/{name}/versions", "The versions, oldest first"),
+			u.versions)
 		u.registerVersion(h, k.path)
 		register(h, reading("tracker-of-"+k.path, "/"+k.path+"/{name}/tracker", "The ordered list of versions"), u.tracker)
 	}
@@ -51,7 +52,8 @@ func (a *api) registerVersions(h huma.API) {
 // without ones that are only held, is not there.
 func (u units) row(ctx context.Context, namespace, name string) (row store.Unit, tracked bool, err error) {
 	id := landfall.UnitID{Kind: u.kind, Name: name}
-	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
+	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound,
+		Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
 	if row, err = u.DB.UnitInNamespace(ctx, namespace, id); err != nil {
 		if landfall.Is(err, landfall.NotFound) {
 			return row, false, missing
@@ -165,7 +167,8 @@ func (u units) tracker(ctx context.Context, in *UnitPath) (*body[client.Tracker]
 		return nil, err
 	}
 	if !tracked {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s left the spec: it has no tracker", row.Unit)}
+		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound,
+			Message: fmt.Sprintf("%s left the spec: it has no tracker", row.Unit)}
 	}
 	versions, err := u.DB.Versions(ctx, row.ID, false)
 	if err != nil {
@@ -208,8 +211,9 @@ func (u units) names(ctx context.Context, row store.Unit) (n versionNames, err e
 func (u units) versionOf(names versionNames, v landfall.Version) (client.Version, error) {
 	c := client.Version{
 		Kind: "Function", Spec: v.Spec, UID: v.UID, Number: v.Number, Label: v.Label, Description: v.Description,
-		Digest: v.Digest, Commit: v.Commit, Created: v.Created, Latest: v.Number == names.latest, Live: v.Number == names.live, Aliases: names.aliases[v.Number],
-		Metadata: client.Metadata{Name: v.ObjectName(), Namespace: v.Namespace, Annotations: map[string]bool{"versioned": true}},
+		Digest: v.Digest, Commit: v.Commit, Created: v.Created, Latest: v.Number == names.latest,
+		Live: v.Number == names.live, Aliases: names.aliases[v.Number], Metadata: client.Metadata{Name: v.ObjectName(),
+			Namespace: v.Namespace, Annotations: map[string]bool{"versioned": true}},
 	}
 	if u.kind == landfall.PackageUnit {
 		c.Kind = "Package"

@@ -24,7 +24,8 @@ func (w *Waiters) Enter(ctx context.Context, token landfall.Token) error {
 	defer w.mu.Unlock()
 	if w.of[token.Hash] >= mostWaiting {
 		return &landfall.Error{Op: "api", Kind: landfall.Unavailable, Message: fmt.Sprintf(
-			"%d requests of the token %q wait for a log or an execution, which is the limit; try again when one of them is over", mostWaiting, token.Name)}
+			"%d requests of the token %q wait for a log or an execution, which is the limit; try again when one of them is over",
+			mostWaiting, token.Name)}
 	}
 	if w.of == nil {
 		w.of = map[landfall.Digest]int{}

@@ -76,10 +76,13 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	w.editor = &deploy.Editor{DB: db, Secrets: secrets, ReleaseURL: releaseURL, Rollout: rollout, Now: time.Now}
 	contents := &inspect.Contents{DB: db, Objects: s.objects, Manifests: &assets.Manifests{Store: s.objects}}
 	ledger := &runs.Runs{
-		DB: db, Rollout: rollout, Contents: contents, RunURL: func(run string) string { return run }, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
+		DB: db, Rollout: rollout, Contents: contents, RunURL: func(run string) string {
+			return run
+		}, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
 	}
 	mirrors := &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}}
-	w.acceptor = &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: w.repos, Now: time.Now, Logger: logger}
+	w.acceptor = &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: w.repos, Now: time.Now,
+		Logger: logger}
 	p := &pipeline.Pipeline{
 		DB: db, Objects: s.objects, Manifests: contents.Manifests, Runs: ledger, Rollout: rollout,
 		Secrets: secrets, Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
@@ -88,12 +91,16 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		Now:    time.Now, Logger: logger,
 	}
 	u := &upkeep.Upkeep{
-		DB: db, Runs: ledger, Rollout: rollout, Objects: s.objects, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds, Now: time.Now, Logger: logger,
+		DB: db, Runs: ledger, Rollout: rollout, Objects: s.objects, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds,
+		Now: time.Now, Logger: logger,
 	}
-	w.jobs = &jobs.Worker{DB: db, Process: p.Worker, Scratch: p.Scratch, Acceptor: w.acceptor, Pipeline: p, Upkeep: u, Logger: logger}
+	w.jobs = &jobs.Worker{DB: db, Process: p.Worker, Scratch: p.Scratch, Acceptor: w.acceptor, Pipeline: p, Upkeep: u,
+		Logger: logger}
 	w.uploads = filepath.Join(dir, "uploads")
-	about := testkit.Must(json.Marshal(handmade.Upload{ID: uploadID, Owner: landfall.DigestOf([]byte(tokenOf(landfall.ScopeDeploy, ""))), Size: 3}))(t)
-	if err := errors.Join(os.Mkdir(w.uploads, 0o700), os.WriteFile(filepath.Join(w.uploads, uploadID+".json"), about, 0o600),
+	about := testkit.Must(json.Marshal(handmade.Upload{ID: uploadID,
+		Owner: landfall.DigestOf([]byte(tokenOf(landfall.ScopeDeploy, ""))), Size: 3}))(t)
+	if err := errors.Join(os.Mkdir(w.uploads, 0o700),
+		os.WriteFile(filepath.Join(w.uploads, uploadID+".json"), about, 0o600),
 		os.WriteFile(filepath.Join(w.uploads, uploadID), []byte("a"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +110,8 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	}
 	routes := mux.New(logger)
 	api.Serve(routes, api.Config{
-		Maker: maker, DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
-		Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
+		Maker: maker, DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor,
+		Upkeep: u, DryRun: p.DryRun, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Now: time.Now, Logger: logger,
@@ -209,7 +216,8 @@ func (w *world) ask(token, method, path, body string) answer {
 	resp := testkit.Must(w.server.Client().Do(r))(w.t)
 	defer func() { _ = resp.Body.Close() }()
 	data := testkit.Must(io.ReadAll(resp.Body))(w.t)
-	return answer{method + " " + path + " " + body + " with the token " + token, resp.StatusCode, resp.Header, string(data)}
+	return answer{method + " " + path + " " + body + " with the token " + token, resp.StatusCode, resp.Header,
+		string(data)}
 }
 
 // tokenOf is the token of a scope, for all apps or for the one with an id.
@@ -290,7 +298,8 @@ func (q queue) String() string {
 type executions struct{ db *store.DB }
 
 // Accept implements api.Executions.
-func (e executions) Accept(ctx context.Context, ref landfall.Reference, input json.RawMessage) (landfall.Execution, error) {
+func (e executions) Accept(ctx context.Context, ref landfall.Reference,
+	input json.RawMessage) (landfall.Execution, error) {
 	v, err := versioning.Find(ctx, e.db, ref.Namespace, landfall.FunctionUnit, ref)
 	if err != nil {
 		return landfall.Execution{}, err

@@ -47,7 +47,8 @@ func Collect(dir, seen string, b Build) ([]landfall.File, error) {
 		info, err := root.Lstat(out)
 		switch {
 		case err == nil && info.Mode().Type() == fs.ModeSymlink:
-			return nil, found.invalid("made %s as a symbolic link: it must be a file or a folder; copy what the link leads to", found.displayPath(out))
+			return nil, found.invalid("made %s as a symbolic link: it must be a file or a folder; copy what the link leads to",
+				found.displayPath(out))
 		case err != nil || (!info.IsDir() && !info.Mode().IsRegular()):
 			return nil, found.invalid("did not make %s", found.displayPath(out))
 		}
@@ -74,7 +75,8 @@ type outputs struct {
 }
 
 func (o *outputs) invalid(format string, args ...any) error {
-	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: "the build of " + o.What + " " + fmt.Sprintf(format, args...)}
+	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,
+		Message: "the build of " + o.What + " " + fmt.Sprintf(format, args...)}
 }
 
 // displayPath returns the path of an output as the author of the command knows it.
@@ -160,7 +162,8 @@ func Deployed(what string, made []landfall.File) ([]builder.ArchiveFile, error) 
 		if _, inside := deployed.Follow(link); !inside {
 			f, _ := deployed.File(link)
 			return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"the build of %s made the symbolic link %s, which leads out of DEPLOY_PKG, to %s, and back: name what it leads to from its own folder",
+				"the build of %s made the symbolic link %s, which leads out of DEPLOY_PKG, to %s, and back: name what it leads "+
+					"to from its own folder",
 				what, link, f.Target)}
 		}
 	}

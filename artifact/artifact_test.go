@@ -24,7 +24,8 @@ func TestOutputsTooDeep(t *testing.T) {
 			t.Fatal(err)
 		}
 		files, err := artifact.Collect(dir, "", artifact.Build{What: "it", Outputs: []string{"d"}})
-		if refused != (err != nil) || refused != strings.Contains(landfall.MessageOf(err), "in more than 300 folders within one another") || refused == (len(files) == 1) {
+		if refused != (err != nil) || refused != strings.Contains(landfall.MessageOf(err),
+			"in more than 300 folders within one another") || refused == (len(files) == 1) {
 			t.Errorf("%d folders: got %d files, %v", folders, len(files), err)
 		}
 	}
@@ -36,7 +37,8 @@ func TestDeployedIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	want := func(message string) {
 		t.Helper()
-		if _, err := artifact.Collect(dir, "", artifact.Build{What: "it", Outputs: []string{artifact.Folder}, Deploy: true}); landfall.MessageOf(err) != "the build of it "+message {
+		if _, err := artifact.Collect(dir, "", artifact.Build{What: "it", Outputs: []string{artifact.Folder},
+			Deploy: true}); landfall.MessageOf(err) != "the build of it "+message {
 			t.Errorf("the error is %v, want %q", err, message)
 		}
 	}
@@ -48,8 +50,10 @@ func TestDeployedIsNamed(t *testing.T) {
 	if err := os.Symlink("/etc", filepath.Join(dir, "deploy", "out")); err != nil {
 		t.Fatal(err)
 	}
-	want("made the symbolic link DEPLOY_PKG/out, which leads out of DEPLOY_PKG, to /etc: copy what it leads to, or remove it")
-	if _, err := artifact.Collect(dir, "", artifact.Build{What: "it", Outputs: []string{"deploy"}}); !strings.Contains(landfall.MessageOf(err), "made the symbolic link deploy/out") {
+	want("made the symbolic link DEPLOY_PKG/out, which leads out of DEPLOY_PKG, to /etc: copy what it leads to, or " +
+		"remove it")
+	if _, err := artifact.Collect(dir, "", artifact.Build{What: "it",
+		Outputs: []string{"deploy"}}); !strings.Contains(landfall.MessageOf(err), "made the symbolic link deploy/out") {
 		t.Errorf("another output has another name: %v", err)
 	}
 }

@@ -104,7 +104,8 @@ func BenchmarkOnePercent(b *testing.B) {
 			s.change(i*siteFiles/siteChanged, random)
 		}
 		b.StartTimer()
-		before, err := assets.Load(b.Context(), store, assets.Ref{Key: assets.Prefix("apps/default/bench/", "/", "aaaaaaaa") + ".manifest.json"})
+		before, err := assets.Load(b.Context(), store,
+			assets.Ref{Key: assets.Prefix("apps/default/bench/", "/", "aaaaaaaa") + ".manifest.json"})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -12,8 +12,9 @@ const defaultWorkers = 16
 
 // Collector deletes objects that nothing refers to any more. Its caller knows which those are.
 type Collector struct {
-	Workers int                             // deletions at once; 0: 16
-	Check   func(ctx context.Context) error // called right before each batch of deletions; an error prevents the batch; nil: not called
+	Workers int // deletions at once; 0: 16
+	// called right before each batch of deletions; an error prevents the batch; nil: not called
+	Check func(ctx context.Context) error
 }
 
 // batch is how many objects are deleted between two checks.

@@ -36,7 +36,8 @@ func exclude(rule Rule, from source) ([]landfall.File, error) {
 	}
 	for i, x := range exclusions {
 		if !x.used {
-			return nil, invalid(rule.Where, "exclude %q matches nothing in src %q; it is a path or a glob from the root, from src, or from src's parent",
+			return nil, invalid(rule.Where,
+				"exclude %q matches nothing in src %q; it is a path or a glob from the root, from src, or from src's parent",
 				rule.Exclude[i], rule.Src)
 		}
 	}

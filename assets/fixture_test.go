@@ -68,7 +68,8 @@ func (tr tree) sel(t *testing.T, rules ...assets.Rule) []assets.Unit {
 }
 
 // upload plans and uploads the first unit that the rule makes.
-func (tr tree) upload(t *testing.T, store assets.Creator, rule assets.Rule, uid landfall.UID, known ...*assets.Manifest) (*assets.Manifest, assets.UploadResult) {
+func (tr tree) upload(t *testing.T, store assets.Creator, rule assets.Rule, uid landfall.UID,
+	known ...*assets.Manifest) (*assets.Manifest, assets.UploadResult) {
 	t.Helper()
 	unit := tr.sel(t, rule)[0]
 	plan := assets.Plan(unit, assets.Prefix("apps/default/shop/", unit.Rule.Path, uid), known...)

@@ -27,7 +27,8 @@ const suffixLength = 9
 // NUL. It consists of names with single slashes between them, each of 1 to 255 bytes, and none is "." or "..". Keys
 // whose first name begins with "." belong to the store itself.
 func CheckKey(key string) error {
-	ok := fs.ValidPath(key) && len(key) <= maxKey && key[0] != '.' && !strings.Contains(key, "\x00") && !hasLongName(key, maxName)
+	ok := fs.ValidPath(key) && len(key) <= maxKey && key[0] != '.' && !strings.Contains(key, "\x00") &&
+		!hasLongName(key, maxName)
 	if !ok {
 		return &landfall.Error{Op: "assets.key", Kind: landfall.Invalid,
 			Message: fmt.Sprintf("%q cannot be the key of an object", key)}

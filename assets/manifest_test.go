@@ -35,12 +35,14 @@ func TestManifest(t *testing.T) {
 	t.Run("prefixes are its own first, then in order", func(t *testing.T) {
 		t.Parallel()
 		plan := assets.Plan(changed.with(tree{"site/new": "new"}).sel(t, rootRule)[0], rootPrefix("athirdui"), second)
-		testkit.EqualList(t, "prefixes", plan.Prefixes(), []string{rootPrefix("athirdui"), rootPrefix("firstuid"), rootPrefix("nextuid2")})
+		testkit.EqualList(t, "prefixes", plan.Prefixes(),
+			[]string{rootPrefix("athirdui"), rootPrefix("firstuid"), rootPrefix("nextuid2")})
 	})
 
 	t.Run("a manifest that is not there is NotFound", func(t *testing.T) {
 		t.Parallel()
-		if _, err := assets.Load(t.Context(), store, assets.Ref{Key: rootPrefix("absentid") + ".manifest.json"}); landfall.KindOf(err) != landfall.NotFound {
+		if _, err := assets.Load(t.Context(), store,
+			assets.Ref{Key: rootPrefix("absentid") + ".manifest.json"}); landfall.KindOf(err) != landfall.NotFound {
 			t.Errorf("got %v, want NotFound", err)
 		}
 	})
@@ -64,7 +66,8 @@ func TestManifest(t *testing.T) {
 			for what, bad := range map[string][]byte{"flipped": flipped, "cut": whole[:at]} {
 				key := fmt.Sprintf("apps/%s/%d", what, at)
 				put(t, store, key, string(bad))
-				if _, err := assets.Load(t.Context(), store, assets.Ref{Key: key, Digest: result.Manifest.Digest}); err == nil || landfall.KindOf(err) != landfall.Internal {
+				if _, err := assets.Load(t.Context(), store, assets.Ref{Key: key, Digest: result.Manifest.Digest}); err == nil ||
+					landfall.KindOf(err) != landfall.Internal {
 					t.Errorf("%s at %d: got %v, want an Internal error", what, at, err)
 				}
 			}
@@ -91,7 +94,8 @@ func TestManifest(t *testing.T) {
 		if got, want := assets.Diff(nil, first), (landfall.FileChange{Added: 6, Bytes: first.Figures().Bytes}); got != want {
 			t.Errorf("from nothing: got %+v, want %+v", got, want)
 		}
-		if got, want := assets.Diff(first, nil), (landfall.FileChange{Removed: 6, Bytes: -first.Figures().Bytes}); got != want {
+		if got, want := assets.Diff(first, nil),
+			(landfall.FileChange{Removed: 6, Bytes: -first.Figures().Bytes}); got != want {
 			t.Errorf("to nothing: got %+v, want %+v", got, want)
 		}
 		if got := assets.Diff(nil, nil); got != (landfall.FileChange{}) {
@@ -113,11 +117,13 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	for _, change := range [][2]string{
 		{`"version":1`, `"version":2`}, {`"version":1`, `"version":1,"more":1`}, {`"size"`, `"more":1,"size"`},
-		{`"size":1`, `"size":-1`}, {`"path":"/b"`, `"path":"b"`}, {`"path":"/b"`, `"path":"/../b"`}, {`"path":"/b"`, `"path":"/b/"`},
-		{`"path":"/b"`, `"path":"/%62"`}, {`"path":"/b"`, `"path":"/%zz"`}, {`"path":"/b"`, `"path":"/\n"`}, {`"key":"b"`, `"key":"../v/b"`},
-		{`"key":"b"`, `"key":""`}, {`"key":"b"`, `"key":"/b"`}, {`"sha256":"2`, `"sha256":"A`}, {`"sha256":"2`, `"sha256":"`},
-		{`text/css`, `text/css\r\nSet-Cookie: a`}, {`text/css`, ``}, {`"size"`, `"in":2,"size"`}, {`"size"`, `"in":-1,"size"`},
-		{`"size"`, `"blob":"xyz","size"`}, {`root/u/"`, `root/u"`}, {`"apps/n/a/static/root/u/"`, `"/"`}, {`"apps/n/a/static/root/u/"`, `"../"`},
+		{`"size":1`, `"size":-1`}, {`"path":"/b"`, `"path":"b"`}, {`"path":"/b"`, `"path":"/../b"`},
+		{`"path":"/b"`, `"path":"/b/"`}, {`"path":"/b"`, `"path":"/%62"`}, {`"path":"/b"`, `"path":"/%zz"`},
+		{`"path":"/b"`, `"path":"/\n"`}, {`"key":"b"`, `"key":"../v/b"`}, {`"key":"b"`, `"key":""`},
+		{`"key":"b"`, `"key":"/b"`}, {`"sha256":"2`, `"sha256":"A`}, {`"sha256":"2`, `"sha256":"`}, {`text/css`,
+			`text/css\r\nSet-Cookie: a`}, {`text/css`, ``}, {`"size"`, `"in":2,"size"`}, {`"size"`, `"in":-1,"size"`},
+		{`"size"`, `"blob":"xyz","size"`}, {`root/u/"`, `root/u"`}, {`"apps/n/a/static/root/u/"`, `"/"`},
+		{`"apps/n/a/static/root/u/"`, `"../"`},
 		{goodFile, goodFile + "," + goodFile}, {goodFile, goodFile + "," + strings.Replace(goodFile, `"/b"`, `"/a"`, 1)},
 		{`]}`, `]}{}`}, {`]}`, `]`}, {goodData, ``}, {goodData, `null`}, {goodData, `[]`},
 	} {

@@ -35,7 +35,8 @@ func TestManifestsAreKept(t *testing.T) {
 		first, result := shop.upload(t, store, rootRule, "firstuid")
 		manifests.Keep(result.Manifest, first)
 		again, second := shop.with(tree{"site/new": "new"}).upload(t, openStore(t), rootRule, "firstuid")
-		testkit.EqualList(t, "key", []string{second.Manifest.Key}, []string{result.Manifest.Key}) // the first was collected, and its place taken
+		// the first was collected, and its place taken
+		testkit.EqualList(t, "key", []string{second.Manifest.Key}, []string{result.Manifest.Key})
 		manifests.Keep(second.Manifest, again)
 		wantKept(t, manifests, second.Manifest, again)
 		wantKept(t, manifests, result.Manifest, first)
@@ -60,7 +61,8 @@ func TestManifestsAreKept(t *testing.T) {
 		t.Parallel()
 		manifests := &assets.Manifests{Store: openStore(t)}
 		for range 2 {
-			if _, err := manifests.Load(t.Context(), assets.Ref{Key: rootPrefix("absentid") + ".manifest.json"}); landfall.KindOf(err) != landfall.NotFound {
+			if _, err := manifests.Load(t.Context(),
+				assets.Ref{Key: rootPrefix("absentid") + ".manifest.json"}); landfall.KindOf(err) != landfall.NotFound {
 				t.Errorf("got %v, want NotFound", err)
 			}
 		}

@@ -50,7 +50,9 @@ func missingFallbacks(units []Unit) []string {
 	for _, unit := range units {
 		fallback := unit.Rule.Fallback
 		serves := func(u Unit) bool {
-			_, found := slices.BinarySearchFunc(u.Entries, fallback, func(e Entry, p string) int { return cmp.Compare(e.Path, p) })
+			_, found := slices.BinarySearchFunc(u.Entries, fallback, func(e Entry, p string) int {
+				return cmp.Compare(e.Path, p)
+			})
 			return found
 		}
 		if fallback != "" && !slices.ContainsFunc(units, serves) {
@@ -185,7 +187,8 @@ func below(folder, name string) string {
 func checkFile(rule Rule, file landfall.File) error {
 	switch file.Mode {
 	case landfall.Symlink:
-		return invalid(rule.Where, "%q is a symlink that cannot be followed within the repository; replace or exclude it", file.Path)
+		return invalid(rule.Where, "%q is a symlink that cannot be followed within the repository; replace or exclude it",
+			file.Path)
 	case landfall.Submodule:
 		return invalid(rule.Where, "%q is a submodule, whose files are not in this repository; exclude it", file.Path)
 	case landfall.Regular, landfall.Executable:
@@ -198,7 +201,8 @@ func checkFile(rule Rule, file landfall.File) error {
 		return invalid(rule.Where, "%q is no path of a file", file.Path)
 	}
 	if file.ContentID() == "" {
-		return &landfall.Error{Op: opSelect, Message: fmt.Sprintf("%s: the content of %q is not known", rule.Where, file.Path)}
+		return &landfall.Error{Op: opSelect, Message: fmt.Sprintf("%s: the content of %q is not known", rule.Where,
+			file.Path)}
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ var skygear = tree{
 	"README.md":        "read me",
 	"build/index.html": "<html>",
 	"build/js/app.js":  "app", "build/js/vendor/lib.js": "lib",
-	"build/public/logo.png": "logo", "build/public/video/small.mp4": "small", "build/public/video/very-large-one.mp4": "large",
+	"build/public/logo.png": "logo", "build/public/video/small.mp4": "small",
+	"build/public/video/very-large-one.mp4": "large",
 }
 
 // skygearRules is the seed's example, as it is written there.
@@ -25,8 +26,10 @@ func skygearRules() []assets.Rule {
 	return []assets.Rule{
 		{Src: "build/index.html", Path: "/", Where: "specs/app.yaml:4"},
 		{Src: "build/js", Path: "/static/js", Where: "specs/app.yaml:7"},
-		{Src: "build/public", Exclude: []string{"public/video/very-large-one.mp4"}, Path: "/static", Where: "specs/app.yaml:10"},
-		{Src: "build/public/video/very-large-one.mp4", Path: "/static/public/video/very-large-one.mp4", Where: "specs/app.yaml:15"},
+		{Src: "build/public", Exclude: []string{"public/video/very-large-one.mp4"}, Path: "/static",
+			Where: "specs/app.yaml:10"},
+		{Src: "build/public/video/very-large-one.mp4", Path: "/static/public/video/very-large-one.mp4",
+			Where: "specs/app.yaml:15"},
 	}
 }
 
@@ -50,11 +53,13 @@ func TestSelectSeedExample(t *testing.T) {
 	}
 	// D-064: src is a file or a folder, path is where it is served, exclude is a list.
 	testkit.EqualList(t, "the file at /", got["/"], []string{"/index.html"})
-	testkit.EqualList(t, "the folder at /static/js", got["/static/js"], []string{"/static/js/app.js", "/static/js/vendor/lib.js"})
+	testkit.EqualList(t, "the folder at /static/js", got["/static/js"],
+		[]string{"/static/js/app.js", "/static/js/vendor/lib.js"})
 	// D-065: the paths /, /static and /static/js nest, and each unit has its own files only.
 	testkit.EqualList(t, "the folder at /static", got["/static"], []string{"/static/logo.png", "/static/video/small.mp4"})
 	// D-066: the excluded very large file is served by an item of its own.
-	testkit.EqualList(t, "the large file", got["/static/public/video/very-large-one.mp4"], []string{"/static/public/video/very-large-one.mp4"})
+	testkit.EqualList(t, "the large file", got["/static/public/video/very-large-one.mp4"],
+		[]string{"/static/public/video/very-large-one.mp4"})
 
 	// One small file changes, within one item.
 	changed := skygear.with(tree{"build/js/app.js": "app 2"}).sel(t, skygearRules()...)
@@ -75,40 +80,49 @@ func TestSelectSeedExample(t *testing.T) {
 func TestSelect(t *testing.T) {
 	t.Parallel()
 	site := tree{
-		"index.html": "1", "docs/a.html": "2", "docs/b.txt": "3", "docs/deep/c.html": "4", "docs/deep/deep/d.html": "5", "docs.html": "6",
-		"docs/docs/e.html": "7", "pages/[id].html": "8", "pages/i.html": "9", ".env": "10", ".well-known/acme": "11", "specs/app.yaml": "12",
-		"node_modules/x/i.js": "13", "web/node_modules/y.js": "14", "web/.git/z": "15", "web/specs/kept.txt": "16", "specs.html": "17",
+		"index.html": "1", "docs/a.html": "2", "docs/b.txt": "3", "docs/deep/c.html": "4", "docs/deep/deep/d.html": "5",
+		"docs.html": "6", "docs/docs/e.html": "7", "pages/[id].html": "8", "pages/i.html": "9", ".env": "10",
+		".well-known/acme": "11", "specs/app.yaml": "12", "node_modules/x/i.js": "13", "web/node_modules/y.js": "14",
+		"web/.git/z": "15", "web/specs/kept.txt": "16", "specs.html": "17",
 	}
 	for _, test := range []struct {
 		name string
 		rule assets.Rule
 		want []string
 	}{
-		{"a file at a path that ends in / keeps its name", assets.Rule{Src: "docs/a.html", Path: "/x/"}, []string{"/x/a.html"}},
+		{"a file at a path that ends in / keeps its name", assets.Rule{Src: "docs/a.html", Path: "/x/"},
+			[]string{"/x/a.html"}},
 		{"a file at any other path is served there", assets.Rule{Src: "docs/a.html", Path: "/x"}, []string{"/x"}},
 		{"src and path are cleaned", assets.Rule{Src: "./docs//deep/deep/", Path: "//x/./y//"}, []string{"/x/y/d.html"}},
-		{"a folder's sibling of like name is not in it", assets.Rule{Src: "docs/deep", Path: "/"}, []string{"/c.html", "/deep/d.html"}},
+		{"a folder's sibling of like name is not in it", assets.Rule{Src: "docs/deep", Path: "/"},
+			[]string{"/c.html", "/deep/d.html"}},
 		{"a star stays within one name", assets.Rule{Src: "docs/*.html", Path: "/d"}, []string{"/d/a.html"}},
 		{
 			"two stars cross folders, and paths begin below the first wildcard", assets.Rule{Src: "docs/**/*.html", Path: "/"},
 			[]string{"/a.html", "/deep/c.html", "/deep/deep/d.html", "/docs/e.html"},
 		},
-		{"a wildcard in front starts at the root", assets.Rule{Src: "{index,docs}.html", Path: "/"}, []string{"/docs.html", "/index.html"}},
-		{"a name with brackets means itself first", assets.Rule{Src: "pages/[id].html", Path: "/p/"}, []string{"/p/[id].html"}},
-		{"exclude from the root", assets.Rule{Src: "docs/deep", Path: "/", Exclude: []string{"docs/deep/deep"}}, []string{"/c.html"}},
-		{"exclude from src", assets.Rule{Src: "docs/deep", Path: "/", Exclude: []string{"./deep/d.html"}}, []string{"/c.html"}},
-		{"exclude from src's parent", assets.Rule{Src: "docs/deep", Path: "/", Exclude: []string{"deep/deep/d.html"}}, []string{"/c.html"}},
+		{"a wildcard in front starts at the root", assets.Rule{Src: "{index,docs}.html", Path: "/"},
+			[]string{"/docs.html", "/index.html"}},
+		{"a name with brackets means itself first", assets.Rule{Src: "pages/[id].html", Path: "/p/"},
+			[]string{"/p/[id].html"}},
+		{"exclude from the root", assets.Rule{Src: "docs/deep", Path: "/", Exclude: []string{"docs/deep/deep"}},
+			[]string{"/c.html"}},
+		{"exclude from src", assets.Rule{Src: "docs/deep", Path: "/", Exclude: []string{"./deep/d.html"}},
+			[]string{"/c.html"}},
+		{"exclude from src's parent", assets.Rule{Src: "docs/deep", Path: "/", Exclude: []string{"deep/deep/d.html"}},
+			[]string{"/c.html"}},
 		{
-			"exclude by glob, of files and of folders", assets.Rule{Src: "docs", Path: "/", Exclude: []string{"**/*.txt", "dee*"}},
-			[]string{"/a.html", "/docs/e.html"},
+			"exclude by glob, of files and of folders",
+			assets.Rule{Src: "docs", Path: "/", Exclude: []string{"**/*.txt", "dee*"}}, []string{"/a.html", "/docs/e.html"},
 		},
 		{"exclude a name with brackets", assets.Rule{Src: "pages", Path: "/", Exclude: []string{"[id].html"}}, []string{}},
-		{"exclude from a glob", assets.Rule{Src: "docs/**", Path: "/", Exclude: []string{"deep", "docs/docs"}}, []string{"/a.html", "/b.txt"}},
+		{"exclude from a glob", assets.Rule{Src: "docs/**", Path: "/", Exclude: []string{"deep", "docs/docs"}},
+			[]string{"/a.html", "/b.txt"}},
 		{
 			"without specs, private names are left out", assets.Rule{Src: ".", Path: "/", Implicit: true},
 			[]string{
-				"/.well-known/acme", "/docs.html", "/docs/a.html", "/docs/b.txt", "/docs/deep/c.html", "/docs/deep/deep/d.html", "/docs/docs/e.html",
-				"/index.html", "/pages/[id].html", "/pages/i.html", "/specs.html", "/web/specs/kept.txt",
+				"/.well-known/acme", "/docs.html", "/docs/a.html", "/docs/b.txt", "/docs/deep/c.html", "/docs/deep/deep/d.html",
+				"/docs/docs/e.html", "/index.html", "/pages/[id].html", "/pages/i.html", "/specs.html", "/web/specs/kept.txt",
 			},
 		},
 	} {
@@ -146,17 +160,21 @@ func TestSelectRefuses(t *testing.T) {
 
 	// N-012: a src that matches nothing is an error that names it and its place, be it a path, a part of a name or a
 	// glob.
-	for _, src := range []string{"build", "a/x", "a/x.html/y", "b*", "a/*.css", "../a", "a/../..", "[", "{" + strings.Repeat("a,", 50) + "}"} {
+	for _, src := range []string{"build", "a/x", "a/x.html/y", "b*", "a/*.css", "../a", "a/../..", "[",
+		"{" + strings.Repeat("a,", 50) + "}"} {
 		refused(t, one(assets.Rule{Src: src, Path: "/"}), site.files(), where, fmt.Sprintf("src %q", src))
 	}
 	// N-012: an exclude that matches nothing is an error that names it and its place, also beside one that matches.
-	for _, exclude := range []string{"z", "ab/z", "a/x", "x.htm", "*.css", "../a/x.html", "b", "[", strings.Repeat("{x", 3)} {
-		refused(t, one(assets.Rule{Src: "a", Path: "/", Exclude: []string{"y.html", exclude}}), site.files(), where, fmt.Sprintf("exclude %q", exclude))
+	for _, exclude := range []string{"z", "ab/z", "a/x", "x.htm", "*.css", "../a/x.html", "b", "[",
+		strings.Repeat("{x", 3)} {
+		refused(t, one(assets.Rule{Src: "a", Path: "/", Exclude: []string{"y.html", exclude}}), site.files(), where,
+			fmt.Sprintf("exclude %q", exclude))
 	}
 	// N-012: two entries with equal path are an error that names both places, in whatever order and way they are
 	// written.
 	for _, other := range []string{"/x", "/x/", "//x", "/./x/"} {
-		rules := []assets.Rule{{Src: "a", Path: "/x", Where: "specs/a.yaml:3"}, {Src: "ab", Path: other, Where: "specs/b.yaml:7"}}
+		rules := []assets.Rule{{Src: "a", Path: "/x", Where: "specs/a.yaml:3"},
+			{Src: "ab", Path: other, Where: "specs/b.yaml:7"}}
 		refused(t, rules, site.files(), `"/x"`, "specs/a.yaml:3 and specs/b.yaml:7")
 		slices.Reverse(rules)
 		refused(t, rules, site.files(), `"/x"`, "specs/a.yaml:3 and specs/b.yaml:7")
@@ -179,11 +197,14 @@ func TestSelectRefuses(t *testing.T) {
 		}
 	}
 	// N-014: a path that nothing could check out is refused by name.
-	refused(t, one(assets.Rule{Src: "a", Path: "/"}), []landfall.File{{Path: "a/" + strings.Repeat("x/", 3000) + "y", Blob: "1"}}, where, "a/x/x/")
-	both := append(site.files(), landfall.File{Path: "a/x.html.map", Blob: "1"}, landfall.File{Path: "a/x.html/below", Blob: "1"})
+	refused(t, one(assets.Rule{Src: "a", Path: "/"}),
+		[]landfall.File{{Path: "a/" + strings.Repeat("x/", 3000) + "y", Blob: "1"}}, where, "a/x/x/")
+	both := append(site.files(), landfall.File{Path: "a/x.html.map", Blob: "1"},
+		landfall.File{Path: "a/x.html/below", Blob: "1"})
 	refused(t, one(assets.Rule{Src: "a", Path: "/"}), both, where, "x.html")
 	refused(t, one(assets.Rule{Src: "a", Path: "/"}), append(site.files(), site.files()...), where, "twice")
-	if _, _, err := assets.Select(one(assets.Rule{Src: "a", Path: "/"}), []landfall.File{{Path: "a/x"}}); landfall.KindOf(err) != landfall.Internal || err == nil {
+	if _, _, err := assets.Select(one(assets.Rule{Src: "a", Path: "/"}),
+		[]landfall.File{{Path: "a/x"}}); landfall.KindOf(err) != landfall.Internal || err == nil {
 		t.Errorf("a file without content id: got %v, want Internal", err)
 	}
 }
@@ -242,7 +263,8 @@ func TestCanonicalForm(t *testing.T) {
 
 	t.Run("the form is fixed", func(t *testing.T) {
 		t.Parallel()
-		if got, want := string(units[1].Spec()), `{"exclude":["public/video/very-large-one.mp4"],"path":"/static"}`; got != want {
+		if got, want := string(units[1].Spec()),
+			`{"exclude":["public/video/very-large-one.mp4"],"path":"/static"}`; got != want {
 			t.Errorf("spec: got %s, want %s", got, want)
 		}
 		odd := tree{"a\n%\xff": "built: x"}

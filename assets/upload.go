@@ -135,7 +135,8 @@ func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.R
 		return done, err
 	}
 	done.key = key
-	return done, &landfall.Error{Op: opUpload, Kind: landfall.Conflict, Message: fmt.Sprintf("there is an object %q already", key)}
+	return done, &landfall.Error{Op: opUpload, Kind: landfall.Conflict,
+		Message: fmt.Sprintf("there is an object %q already", key)}
 }
 
 // create stores the job's file at key, or only reads its first bytes if there is no key.

@@ -40,7 +40,8 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 		t.Errorf("got %+v, want %+v: the same bytes are stored once", firstResult, want)
 	}
 
-	second := shop.with(tree{"site/index.html": "<html>two", "site/LICENSE": "", "site/moved/app.js": "app", "site/new.txt": "new"})
+	second := shop.with(tree{"site/index.html": "<html>two", "site/LICENSE": "", "site/moved/app.js": "app",
+		"site/new.txt": "new"})
 	counted := count(store)
 	manifest, result := second.upload(t, counted, rootRule, "nextuid2", first)
 
@@ -57,8 +58,8 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 		t.Errorf("got %+v, want 2 files of 12 bytes", result)
 	}
 	wantServed(t, store, manifest, map[string]string{
-		"/index.html": "<html>two", "/app.js": "app", "/copy.js": "app", "/moved/app.js": "app", "/data/blob": "built: \x00\x01",
-		"/empty.css": "built:", "/new.txt": "new",
+		"/index.html": "<html>two", "/app.js": "app", "/copy.js": "app", "/moved/app.js": "app",
+		"/data/blob": "built: \x00\x01", "/empty.css": "built:", "/new.txt": "new",
 	})
 	// The version before serves what it served.
 	wantServed(t, store, first, map[string]string{
@@ -67,7 +68,8 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 	})
 
 	// D-062: change is found by content, not by date: the same tree again needs no upload at all, whatever touched it.
-	if plan := assets.Plan(second.sel(t, rootRule)[0], rootPrefix("thirduid"), manifest); plan.Uploads() != 0 || plan.Bytes() != 0 {
+	if plan := assets.Plan(second.sel(t, rootRule)[0], rootPrefix("thirduid"), manifest); plan.Uploads() != 0 ||
+		plan.Bytes() != 0 {
 		t.Errorf("got %d uploads of %d bytes, want none", plan.Uploads(), plan.Bytes())
 	}
 	// L-028: versions do not pile up: content that is there is not stored again, from whichever version it is known.
@@ -75,12 +77,15 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 	if back.Uploads() != 0 {
 		t.Errorf("a revert: got %d uploads, want none", back.Uploads())
 	}
-	testkit.EqualList(t, "prefixes of the revert", back.Prefixes(), []string{rootPrefix("thirduid"), rootPrefix("firstuid")})
+	testkit.EqualList(t, "prefixes of the revert", back.Prefixes(),
+		[]string{rootPrefix("thirduid"), rootPrefix("firstuid")})
 	// L-029: the bytes shared with other versions and the bytes of its own are known.
-	if got, want := manifest.Figures(), (assets.Figures{Files: 7, Bytes: 9 + 3*3 + 9 + 6 + 3, Own: 12, Shared: 3 + 9 + 6}); got != want {
+	if got, want := manifest.Figures(),
+		(assets.Figures{Files: 7, Bytes: 9 + 3*3 + 9 + 6 + 3, Own: 12, Shared: 3 + 9 + 6}); got != want {
 		t.Errorf("got figures %+v, want %+v", got, want)
 	}
-	if got, want := assets.Diff(first, manifest), (landfall.FileChange{Added: 2, Changed: 1, Removed: 1, Bytes: 3 + 3 - 11}); got != want {
+	if got, want := assets.Diff(first, manifest),
+		(landfall.FileChange{Added: 2, Changed: 1, Removed: 1, Bytes: 3 + 3 - 11}); got != want {
 		t.Errorf("got diff %+v, want %+v", got, want)
 	}
 }
@@ -94,7 +99,8 @@ func TestPlan(t *testing.T) {
 	t.Run("content of another app is not used", func(t *testing.T) {
 		t.Parallel()
 		for _, prefix := range []string{
-			assets.Prefix("apps/default/other/", "/", "nextuid2"), assets.Prefix("apps/other/shop/", "/", "nextuid2"), assets.Prefix("apps/default/shop2/", "/", "nextuid2"),
+			assets.Prefix("apps/default/other/", "/", "nextuid2"), assets.Prefix("apps/other/shop/", "/", "nextuid2"),
+			assets.Prefix("apps/default/shop2/", "/", "nextuid2"),
 		} {
 			plan := assets.Plan(unit, prefix, known)
 			testkit.EqualList(t, "prefixes", plan.Prefixes(), []string{prefix})
@@ -130,7 +136,8 @@ func TestPlan(t *testing.T) {
 		}
 		store := openStore(t)
 		manifest, _ := shop.upload(t, store, rule, "firstuid")
-		if file, _ := manifest.Lookup("/docs/start"); file.Key != plan.Prefixes()[0]+"start" || file.Type != "text/html; charset=utf-8" {
+		if file, _ := manifest.Lookup("/docs/start"); file.Key != plan.Prefixes()[0]+"start" ||
+			file.Type != "text/html; charset=utf-8" {
 			t.Errorf("got %+v, want the key start and HTML", file)
 		}
 		wantServed(t, store, manifest, map[string]string{"/docs/start": "<html>one"})
@@ -139,7 +146,8 @@ func TestPlan(t *testing.T) {
 	t.Run("units have prefixes of their own", func(t *testing.T) {
 		t.Parallel()
 		seen := map[string]string{}
-		for _, name := range []string{"/", "/root", "/ROOT", "/static/js", "/static-js", "/static/js.", "/日", "/" + strings.Repeat("x", 300), "/x"} {
+		for _, name := range []string{"/", "/root", "/ROOT", "/static/js", "/static-js", "/static/js.", "/日",
+			"/" + strings.Repeat("x", 300), "/x"} {
 			prefix := assets.Prefix("apps/default/shop/", name, "firstuid")
 			if other, taken := seen[prefix]; taken {
 				t.Errorf("%q and %q share %s", name, other, prefix)
@@ -156,13 +164,15 @@ func TestTypes(t *testing.T) {
 	t.Parallel()
 	store := openStore(t)
 	site := tree{
-		"site/a.HTML": "x", "site/b.js": "y", "site/page": "<!DOCTYPE html><html>", "site/words": "words", "site/raw": "\x00\x01\x02",
-		"site/pic": "\x89PNG\x0d\x0a\x1a\x0a", "site/none": "built:", "site/x.unknown": "z", "site/app.wasm": "\x00asm", "site/i.svg": "<svg/>",
+		"site/a.HTML": "x", "site/b.js": "y", "site/page": "<!DOCTYPE html><html>", "site/words": "words",
+		"site/raw": "\x00\x01\x02", "site/pic": "\x89PNG\x0d\x0a\x1a\x0a", "site/none": "built:", "site/x.unknown": "z",
+		"site/app.wasm": "\x00asm", "site/i.svg": "<svg/>",
 	}
 	want := map[string]string{
 		"/a.HTML": "text/html; charset=utf-8", "/b.js": "text/javascript; charset=utf-8", "/page": "text/html; charset=utf-8",
-		"/words": "text/plain; charset=utf-8", "/raw": "application/octet-stream", "/pic": "image/png", "/none": "text/plain; charset=utf-8",
-		"/x.unknown": "text/plain; charset=utf-8", "/app.wasm": "application/wasm", "/i.svg": "image/svg+xml",
+		"/words": "text/plain; charset=utf-8", "/raw": "application/octet-stream", "/pic": "image/png",
+		"/none": "text/plain; charset=utf-8", "/x.unknown": "text/plain; charset=utf-8", "/app.wasm": "application/wasm",
+		"/i.svg": "image/svg+xml",
 	}
 	check := func(t *testing.T, manifest *assets.Manifest, want map[string]string) {
 		t.Helper()
@@ -178,7 +188,8 @@ func TestTypes(t *testing.T) {
 	// The type must not depend on which versions were before: a renamed file is what it would have been from the start.
 	renamed := tree{"site/a": "x", "site/b": "y", "site/page.txt": "<!DOCTYPE html><html>", "site/words2": "words"}
 	wantRenamed := map[string]string{
-		"/a": "text/plain; charset=utf-8", "/b": "text/plain; charset=utf-8", "/page.txt": "text/plain; charset=utf-8", "/words2": "text/plain; charset=utf-8",
+		"/a": "text/plain; charset=utf-8", "/b": "text/plain; charset=utf-8", "/page.txt": "text/plain; charset=utf-8",
+		"/words2": "text/plain; charset=utf-8",
 	}
 	second, result := renamed.upload(t, store, rootRule, "nextuid2", first)
 	if result.Files != 0 {
@@ -205,7 +216,8 @@ func TestUploadResumes(t *testing.T) {
 			store := openStore(t)
 			dying := count(store)
 			dying.allowed = kill
-			_, _, err := assets.Uploader{Store: dying, Read: shop.read}.Upload(t.Context(), assets.Plan(unit, rootPrefix("firstuid")))
+			_, _, err := assets.Uploader{Store: dying, Read: shop.read}.Upload(t.Context(),
+				assets.Plan(unit, rootPrefix("firstuid")))
 			if kill <= wantResult.Files && landfall.KindOf(err) != landfall.Unavailable {
 				t.Fatalf("got %v, want the store's Unavailable", err)
 			}
@@ -213,7 +225,8 @@ func TestUploadResumes(t *testing.T) {
 			manifest, result := shop.upload(t, counted, rootRule, "firstuid")
 			data, err := manifest.Encode()
 			if err != nil || !bytes.Equal(data, wantData) || result.Manifest.Key != wantResult.Manifest.Key {
-				t.Errorf("got manifest %s at %s, %v, want %s at %s", data, result.Manifest.Key, err, wantData, wantResult.Manifest.Key)
+				t.Errorf("got manifest %s at %s, %v, want %s at %s", data, result.Manifest.Key, err, wantData,
+					wantResult.Manifest.Key)
 			}
 			testkit.EqualList(t, "objects", keys(t, store), keys(t, reference))
 			missing := wantResult.Files - len(dying.created)
@@ -229,7 +242,8 @@ func TestUploadResumes(t *testing.T) {
 			}
 			full := count(store)
 			full.allowed = 0 // not even asked to create what is there
-			again, _, err := assets.Uploader{Store: full, Read: shop.read, Stored: there}.Upload(t.Context(), assets.Plan(unit, rootPrefix("firstuid")))
+			again, _, err := assets.Uploader{Store: full, Read: shop.read, Stored: there}.Upload(t.Context(),
+				assets.Plan(unit, rootPrefix("firstuid")))
 			if err != nil {
 				t.Fatalf("an upload of what is there: %v", err)
 			}
@@ -245,7 +259,8 @@ func TestUploadBesideOtherBytes(t *testing.T) {
 	t.Parallel()
 	const jsDigits, manifest = "0cc175b9", ".manifest.json"
 	store := openStore(t)
-	others := tree{"index.html": "other", "app.js": "APP", "data/blob": "", manifest: "{}", "LICENSE/is/a/folder/here": "other"}
+	others := tree{"index.html": "other", "app.js": "APP", "data/blob": "", manifest: "{}",
+		"LICENSE/is/a/folder/here": "other"}
 	for name, content := range others {
 		put(t, store, rootPrefix("firstuid")+name, content)
 	}
@@ -258,14 +273,16 @@ func TestUploadBesideOtherBytes(t *testing.T) {
 			"/empty.css": "built:", "/LICENSE": "plain words",
 		})
 		file, _ := got.Lookup("/copy.js")
-		if want := rootPrefix("firstuid") + "app.js~" + landfall.DigestOf([]byte("app")).Hex()[:len(jsDigits)]; file.Key != want {
+		if want := rootPrefix("firstuid") + "app.js~" +
+			landfall.DigestOf([]byte("app")).Hex()[:len(jsDigits)]; file.Key != want {
 			t.Errorf("got key %s, want %s", file.Key, want)
 		}
 		data, err := got.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := rootPrefix("firstuid") + manifest + "~" + landfall.DigestOf(data).Hex()[:len(jsDigits)]; result.Manifest.Key != want {
+		if want := rootPrefix("firstuid") + manifest + "~" +
+			landfall.DigestOf(data).Hex()[:len(jsDigits)]; result.Manifest.Key != want {
 			t.Errorf("got manifest %s, want %s", result.Manifest.Key, want)
 		}
 		results, manifests = append(results, result), append(manifests, string(data))
@@ -280,7 +297,8 @@ func TestUploadBesideOtherBytes(t *testing.T) {
 	taken := openStore(t)
 	put(t, taken, rootPrefix("firstuid")+"app.js", "other")
 	put(t, taken, rootPrefix("firstuid")+"app.js~"+landfall.DigestOf([]byte("app")).Hex()[:len(jsDigits)], "other, too")
-	_, _, err := assets.Uploader{Store: taken, Read: shop.read}.Upload(t.Context(), assets.Plan(shop.sel(t, rootRule)[0], rootPrefix("firstuid")))
+	_, _, err := assets.Uploader{Store: taken, Read: shop.read}.Upload(t.Context(),
+		assets.Plan(shop.sel(t, rootRule)[0], rootPrefix("firstuid")))
 	if landfall.KindOf(err) != landfall.Conflict {
 		t.Errorf("both keys taken: got %v, want Conflict", err)
 	}
@@ -320,7 +338,8 @@ func TestUploadFails(t *testing.T) {
 	t.Run("a build output that changed after it was recorded", func(t *testing.T) {
 		t.Parallel()
 		later := shop.with(tree{"site/data/blob": "built: \x00\x02"})
-		if err := upload(t, shop, later.read); landfall.KindOf(err) != landfall.Internal || !strings.Contains(landfall.MessageOf(err), "site/data/blob") {
+		if err := upload(t, shop, later.read); landfall.KindOf(err) != landfall.Internal ||
+			!strings.Contains(landfall.MessageOf(err), "site/data/blob") {
 			t.Errorf("got %v, want an Internal error that names the file", err)
 		}
 	})
@@ -328,7 +347,8 @@ func TestUploadFails(t *testing.T) {
 	t.Run("a file that is shorter or longer than its size", func(t *testing.T) {
 		t.Parallel()
 		for _, content := range []string{"<html>on", "<html>one!"} {
-			if err := upload(t, shop, shop.with(tree{"site/index.html": content}).read); landfall.KindOf(err) != landfall.Internal {
+			if err := upload(t, shop,
+				shop.with(tree{"site/index.html": content}).read); landfall.KindOf(err) != landfall.Internal {
 				t.Errorf("got %v, want Internal", err)
 			}
 		}
@@ -347,7 +367,9 @@ func TestUploadFails(t *testing.T) {
 				t.Errorf("got %v (%v), want %v", landfall.KindOf(err), err, kind)
 			}
 		}
-		err := upload(t, shop, func(context.Context, landfall.File) (io.ReadCloser, error) { return nil, errors.New("unclassified") })
+		err := upload(t, shop, func(context.Context, landfall.File) (io.ReadCloser, error) {
+			return nil, errors.New("unclassified")
+		})
 		if landfall.KindOf(err) != landfall.Internal {
 			t.Errorf("got %v, want Internal", err)
 		}
@@ -372,13 +394,18 @@ func TestCollector(t *testing.T) {
 	before := keys(t, store)
 	second, _ := shop.with(tree{"site/app.js": "app 2"}).upload(t, store, rootRule, "firstui2", first)
 	all, refusal := keys(t, store), errors.New("somebody else's")
-	err := assets.Collector{Check: func(context.Context) error { return refusal }}.DeletePrefix(t.Context(), store, second.Prefix())
+	err := assets.Collector{Check: func(context.Context) error {
+		return refusal
+	}}.DeletePrefix(t.Context(), store, second.Prefix())
 	if !errors.Is(err, refusal) {
 		t.Errorf("got %v, want what the check said", err)
 	}
 	testkit.EqualList(t, "objects after a check that refused", keys(t, store), all)
 	checks := 0
-	err = assets.Collector{Check: func(context.Context) error { checks++; return nil }}.DeletePrefix(t.Context(), store, second.Prefix())
+	err = assets.Collector{Check: func(context.Context) error {
+		checks++
+		return nil
+	}}.DeletePrefix(t.Context(), store, second.Prefix())
 	if err != nil || checks != 1 {
 		t.Fatalf("got %v after %d checks, want one for one batch", err, checks)
 	}
@@ -390,7 +417,8 @@ func TestCollector(t *testing.T) {
 	})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (assets.Collector{Workers: 1}).DeletePrefix(ended, store, first.Prefix()); landfall.KindOf(err) != landfall.Canceled || err == nil {
+	if err := (assets.Collector{Workers: 1}).DeletePrefix(ended, store,
+		first.Prefix()); landfall.KindOf(err) != landfall.Canceled || err == nil {
 		t.Errorf("got %v, want Canceled", err)
 	}
 	if err := (assets.Collector{}).DeletePrefix(t.Context(), store, "/"); landfall.KindOf(err) != landfall.Invalid {

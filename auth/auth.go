@@ -78,7 +78,8 @@ func Token(ctx context.Context, tokens Tokens, secret string) (landfall.Token, e
 // Scoped is Token, and Forbidden when the token has a scope on no app.
 func Scoped(ctx context.Context, tokens Tokens, secret string, scope landfall.Scope) (landfall.Token, error) {
 	if secret == "" {
-		return landfall.Token{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "send a token: Authorization: Bearer TOKEN"}
+		return landfall.Token{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized,
+			Message: "send a token: Authorization: Bearer TOKEN"}
 	}
 	token, err := Token(ctx, tokens, secret)
 	if err == nil && !token.Allows(scope, token.App) {
@@ -150,7 +151,8 @@ func MayUse(ctx context.Context, tokens Tokens, secret string, scope landfall.Sc
 	token, err := Scoped(ctx, tokens, secret, scope)
 	if err == nil && f != nil && !token.Allows(scope, f.App) {
 		err = &landfall.Error{
-			Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no function %s in the namespace %q", f.Name, f.Namespace),
+			Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no function %s in the namespace %q", f.Name,
+				f.Namespace),
 		}
 	}
 	return err

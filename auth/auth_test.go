@@ -22,7 +22,8 @@ func TestTokenOfARequest(t *testing.T) {
 		return r.Header.Get("Authorization")
 	}
 	for header, want := range map[string][2]string{ // the bearer token, the password
-		"": {}, "Bearer": {}, "Bearer ": {}, "Bearer abc": {"abc", "abc"}, "bearer abc": {}, "Token abc": {}, "Bearer  abc": {" abc", " abc"},
+		"": {}, "Bearer": {}, "Bearer ": {}, "Bearer abc": {"abc", "abc"}, "bearer abc": {}, "Token abc": {},
+		"Bearer  abc":     {" abc", " abc"},
 		basic("x", "abc"): {"", "abc"}, basic("", "abc"): {"", "abc"}, basic("abc", ""): {},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -64,8 +65,9 @@ func TestWhatATokenMayDo(t *testing.T) {
 			}
 		}
 		for name, token := range map[string]landfall.Token{
-			"reads": {Scope: landfall.ScopeRead}, "invokes": {Scope: landfall.ScopeInvoke}, "shop-invokes": {Scope: landfall.ScopeInvoke, App: "shop-id"},
-			"shop-reads": {Scope: landfall.ScopeRead, App: "shop-id"}, "admin": {Scope: landfall.ScopeAdmin},
+			"reads": {Scope: landfall.ScopeRead}, "invokes": {Scope: landfall.ScopeInvoke},
+			"shop-invokes": {Scope: landfall.ScopeInvoke, App: "shop-id"},
+			"shop-reads":   {Scope: landfall.ScopeRead, App: "shop-id"}, "admin": {Scope: landfall.ScopeAdmin},
 		} {
 			token.Name, token.Hash, token.Created = name, landfall.DigestOf([]byte(name)), time.Now()
 			if err := tx.PutToken(t.Context(), token); err != nil {
@@ -93,15 +95,18 @@ func TestWhatATokenMayDo(t *testing.T) {
 		want map[string]landfall.Kind
 	}{
 		"calls a route of the shop that takes tokens": {call(landfall.AccessToken, "shop"), map[string]landfall.Kind{
-			"": landfall.Unauthorized, "nobody": landfall.Unauthorized, "reads": landfall.Forbidden, "shop-reads": landfall.Forbidden,
-			"invokes": fine, "shop-invokes": fine, "admin": fine}},
+			"": landfall.Unauthorized, "nobody": landfall.Unauthorized, "reads": landfall.Forbidden,
+			"shop-reads": landfall.Forbidden, "invokes": fine, "shop-invokes": fine, "admin": fine}},
 		"calls a route of the blog that takes tokens": {call(landfall.AccessToken, "blog"), map[string]landfall.Kind{
 			"shop-invokes": landfall.Forbidden, "invokes": fine}},
 		"sees the blog as who signed in": {call(landfall.AccessSignedIn, "blog"), map[string]landfall.Kind{
-			"": landfall.Unauthorized, "invokes": landfall.Forbidden, "shop-reads": landfall.Forbidden, "reads": fine, "admin": fine}},
-		"uses a function of the blog": {use(landfall.ScopeInvoke, &landfall.Function{App: "blog-id"}), map[string]landfall.Kind{
-			"nobody": landfall.Unauthorized, "reads": landfall.Forbidden, "shop-invokes": landfall.NotFound, "invokes": fine}},
-		"uses functions": {use(landfall.ScopeInvoke, nil), map[string]landfall.Kind{"shop-invokes": fine, "shop-reads": landfall.Forbidden}},
+			"": landfall.Unauthorized, "invokes": landfall.Forbidden, "shop-reads": landfall.Forbidden, "reads": fine,
+			"admin": fine}},
+		"uses a function of the blog": {use(landfall.ScopeInvoke, &landfall.Function{App: "blog-id"}),
+			map[string]landfall.Kind{
+				"nobody": landfall.Unauthorized, "reads": landfall.Forbidden, "shop-invokes": landfall.NotFound, "invokes": fine}},
+		"uses functions": {use(landfall.ScopeInvoke, nil),
+			map[string]landfall.Kind{"shop-invokes": fine, "shop-reads": landfall.Forbidden}},
 	} {
 		for token, want := range c.want {
 			got, err := fine, c.try(token)

@@ -161,7 +161,8 @@ func parseEntry(h *tar.Header) (Entry, error) {
 
 // damagedError is the error of a malformed archive.
 func damagedError(format string, args ...any) error {
-	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid, Message: "the backup cannot be used: " + fmt.Sprintf(format, args...)}
+	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid,
+		Message: "the backup cannot be used: " + fmt.Sprintf(format, args...)}
 }
 
 // sum is the digest over all entries, in their order.
@@ -206,7 +207,8 @@ type Reader struct {
 func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 	var header Header
 	var totals Totals
-	packed, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	packed, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return header, totals, &landfall.Error{Op: "backup.Read", Err: err}
 	}
@@ -322,7 +324,8 @@ func (h *Header) read(archive io.Reader, digest sum, e Entry) error {
 		return nil
 	})
 	if err == nil && h.Format != format {
-		return damagedError("it has the form %d, and this program reads the form %d: take the landfall that made it", h.Format, format)
+		return damagedError("it has the form %d, and this program reads the form %d: take the landfall that made it",
+			h.Format, format)
 	}
 	return err
 }
@@ -334,7 +337,8 @@ func finish(archive, packed io.Reader, digest string, read Totals) (Totals, erro
 		return read, truncatedError(err)
 	}
 	if e.Problem != "" {
-		return read, &landfall.Error{Op: "backup.Read", Kind: landfall.Unavailable, Message: "the backup was broken off: " + e.Problem}
+		return read, &landfall.Error{Op: "backup.Read", Kind: landfall.Unavailable,
+			Message: "the backup was broken off: " + e.Problem}
 	}
 	read.Rows = e.Rows
 	if e.Digest != digest || e.Totals != read {
@@ -356,5 +360,6 @@ func truncatedError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		what = "it is cut off"
 	}
-	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid, Err: err, Message: "the backup cannot be used: " + what}
+	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid, Err: err,
+		Message: "the backup cannot be used: " + what}
 }

@@ -84,9 +84,11 @@ func furnished(t *testing.T, database func(*testing.T, string) string) *place {
 	err := p.db.Update(ctx, func(tx *store.Tx) error {
 		return errors.Join(
 			tx.EnsureNamespace(ctx, "default", 1),
-			tx.CreateApp(ctx, landfall.App{ID: appID, Namespace: "default", Name: "shop", Repository: odd, Created: time.UnixMicro(1_234_567_890_123_456).UTC()}),
+			tx.CreateApp(ctx, landfall.App{ID: appID, Namespace: "default", Name: "shop", Repository: odd,
+				Created: time.UnixMicro(1_234_567_890_123_456).UTC()}),
 			tx.CreateHook(ctx, landfall.Hook{ID: "hook-1", App: appID, Secret: hook}, 1),
-			tx.CreateRun(ctx, landfall.Run{ID: "run-1", App: appID, State: landfall.RunQueued, Created: time.UnixMicro(1).UTC()}),
+			tx.CreateRun(ctx, landfall.Run{ID: "run-1", App: appID, State: landfall.RunQueued,
+				Created: time.UnixMicro(1).UTC()}),
 			func() error {
 				_, err := tx.Reserve(ctx, "run-1", appID, []string{prefix}, time.UnixMicro(1))
 				return err
@@ -96,7 +98,8 @@ func furnished(t *testing.T, database func(*testing.T, string) string) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, content := range map[string]string{prefix + "index.html": page, prefix + "deep/größe.txt": "", "apps/default/shop/static/root/later/index.html": "newer"} {
+	for key, content := range map[string]string{prefix + "index.html": page, prefix + "deep/größe.txt": "",
+		"apps/default/shop/static/root/later/index.html": "newer"} {
 		if _, err := p.objects.Create(ctx, key, strings.NewReader(content), int64(len(content))); err != nil {
 			t.Fatal(err)
 		}
@@ -104,18 +107,20 @@ func furnished(t *testing.T, database func(*testing.T, string) string) *place {
 	if err := p.repositories.Create(ctx, appID, "main"); err != nil {
 		t.Fatal(err)
 	}
-	commit := git(t, p.repositories.Path(appID), "commit-tree", "-m", "first", git(t, p.repositories.Path(appID), "hash-object", "-t", "tree", "-w", "/dev/null"))
+	commit := git(t, p.repositories.Path(appID), "commit-tree", "-m", "first",
+		git(t, p.repositories.Path(appID), "hash-object", "-t", "tree", "-w", "/dev/null"))
 	git(t, p.repositories.Path(appID), "update-ref", "refs/heads/main", commit)
 	git(t, p.repositories.Path(appID), "update-ref", "refs/landfall/keep/aaaaaaaa", commit)
-	git(t, p.repositories.Path(appID), "hash-object", "-w", filepath.Join(p.repositories.Path(appID), "HEAD")) // no reference reaches it
+	// no reference reaches it
+	git(t, p.repositories.Path(appID), "hash-object", "-w", filepath.Join(p.repositories.Path(appID), "HEAD"))
 	return p
 }
 
 func git(t *testing.T, repository string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-C", repository}, args...)...)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
-		"GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ada",
+		"GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -141,19 +146,20 @@ func (p *place) backup() *backup.Backup {
 // restore returns a restore into a data folder that need not exist.
 func restore(t *testing.T, data, database string) *backup.Restore {
 	t.Helper()
-	return &backup.Restore{Data: data, Database: database, Open: func(context.Context) (assets.Store, backup.Importer, error) {
-		objects, err := disk.Open(filepath.Join(data, "objects"))
-		if err != nil {
-			return nil, nil, err
-		}
-		t.Cleanup(func() { objects.Close() })
-		program, err := remote.FindGit()
-		if err != nil {
-			return nil, nil, err
-		}
-		repositories, err := remote.OpenRepositories(filepath.Join(data, "git"), program)
-		return objects, repositories, err
-	}}
+	return &backup.Restore{Data: data, Database: database,
+		Open: func(context.Context) (assets.Store, backup.Importer, error) {
+			objects, err := disk.Open(filepath.Join(data, "objects"))
+			if err != nil {
+				return nil, nil, err
+			}
+			t.Cleanup(func() { objects.Close() })
+			program, err := remote.FindGit()
+			if err != nil {
+				return nil, nil, err
+			}
+			repositories, err := remote.OpenRepositories(filepath.Join(data, "git"), program)
+			return objects, repositories, err
+		}}
 }
 
 // What was backed up on any kind of database is restored on any kind: rows, objects, repositories and the token.
@@ -199,8 +205,10 @@ func wantSame(t *testing.T, p, q *place) {
 	if content, err := io.ReadAll(object); err != nil || string(content) != page {
 		t.Errorf("got the object %q, %v, want %q", content, err, page)
 	}
-	for _, args := range [][]string{{"for-each-ref"}, {"symbolic-ref", "HEAD"}, {"cat-file", "--batch-all-objects", "--batch-check"}} {
-		if got, want := git(t, q.repositories.Path(appID), args...), git(t, p.repositories.Path(appID), args...); got != want {
+	for _, args := range [][]string{{"for-each-ref"}, {"symbolic-ref", "HEAD"},
+		{"cat-file", "--batch-all-objects", "--batch-check"}} {
+		if got, want := git(t, q.repositories.Path(appID), args...),
+			git(t, p.repositories.Path(appID), args...); got != want {
 			t.Errorf("git %s: got %s, want %s", strings.Join(args, " "), got, want)
 		}
 	}
@@ -289,7 +297,8 @@ func TestDamagedArchives(t *testing.T) {
 		at := i * len(archive) / 24
 		flipped := slices.Clone(archive)
 		flipped[at] ^= 1 << (i % 8)
-		for what, bad := range map[string][]byte{fmt.Sprint("cut off at ", at): archive[:at], fmt.Sprint("a bit flipped at ", at): flipped} {
+		for what, bad := range map[string][]byte{fmt.Sprint("cut off at ", at): archive[:at],
+			fmt.Sprint("a bit flipped at ", at): flipped} {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()
 				data := filepath.Join(t.TempDir(), "new")
@@ -350,11 +359,12 @@ func TestHostileArchives(t *testing.T) {
 	header := tar.Header{Name: "backup.json", Uname: `{"format":1,"schema":1,"objects":true}`}
 	rows := tar.Header{Name: "database.jsonl", Uname: "{}\n"}
 	for name, entries := range map[string][]tar.Header{
-		"a name outside":         {header, rows, {Name: "objects/../../outside", Uname: "x"}},
-		"an absolute name":       {header, rows, {Name: "/etc/outside", Uname: "x"}},
-		"a name of ours":         {header, rows, {Name: "objects/.lock", Uname: "x"}},
-		"a repository outside":   {header, rows, {Name: "git/../x.refs", Uname: "refs/heads/main\n"}},
-		"a symbolic link":        {header, rows, {Name: "objects/apps/x", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+		"a name outside":       {header, rows, {Name: "objects/../../outside", Uname: "x"}},
+		"an absolute name":     {header, rows, {Name: "/etc/outside", Uname: "x"}},
+		"a name of ours":       {header, rows, {Name: "objects/.lock", Uname: "x"}},
+		"a repository outside": {header, rows, {Name: "git/../x.refs", Uname: "refs/heads/main\n"}},
+		"a symbolic link": {header, rows,
+			{Name: "objects/apps/x", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
 		"a hard link":            {header, rows, {Name: "objects/apps/x", Typeflag: tar.TypeLink, Linkname: "../token"}},
 		"a device":               {header, rows, {Name: "objects/apps/x", Typeflag: tar.TypeBlock}},
 		"a folder":               {header, rows, {Name: "objects/apps/", Typeflag: tar.TypeDir}},
@@ -365,20 +375,25 @@ func TestHostileArchives(t *testing.T) {
 		"two headers":            {header, header},
 		"objects before rows":    {header, {Name: "objects/apps/x", Uname: "x"}, rows},
 		"a pack alone":           {header, rows, {Name: "git/x.pack", Uname: "PACK"}},
-		"a pack of another":      {header, rows, {Name: "git/x.refs", Uname: "refs/heads/main\n"}, {Name: "git/y.pack", Uname: "PACK"}},
-		"a pack that is none":    {header, rows, {Name: "git/x.refs", Uname: "refs/heads/main\n"}, {Name: "git/x.pack", Uname: "PACK"}},
-		"references of git's":    {header, rows, {Name: "git/x.refs", Uname: "refs/heads/main\n--stdin refs/heads/x\n"}, {Name: "git/x.pack", Uname: "PACK"}},
-		"a newer form":           {{Name: "backup.json", Uname: `{"format":2}`}},
-		"a newer schema":         {{Name: "backup.json", Uname: `{"format":1,"schema":99}`}},
-		"something else":         {header, rows, {Name: "README", Uname: "x"}},
-		"no rows, and an end":    {header, {Name: "end.json", Uname: `{}`}},
+		"a pack of another": {header, rows, {Name: "git/x.refs", Uname: "refs/heads/main\n"},
+			{Name: "git/y.pack", Uname: "PACK"}},
+		"a pack that is none": {header, rows, {Name: "git/x.refs", Uname: "refs/heads/main\n"},
+			{Name: "git/x.pack", Uname: "PACK"}},
+		"references of git's": {header, rows, {Name: "git/x.refs", Uname: "refs/heads/main\n--stdin refs/heads/x\n"},
+			{Name: "git/x.pack", Uname: "PACK"}},
+		"a newer form":        {{Name: "backup.json", Uname: `{"format":2}`}},
+		"a newer schema":      {{Name: "backup.json", Uname: `{"format":1,"schema":99}`}},
+		"something else":      {header, rows, {Name: "README", Uname: "x"}},
+		"no rows, and an end": {header, {Name: "end.json", Uname: `{}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
 			data := filepath.Join(folder, "data")
-			_, _, err := restore(t, data, filepath.Join(data, "landfall.db")).Run(t.Context(), bytes.NewReader(crafted(t, entries...)))
-			if kind := landfall.KindOf(err); err == nil || (kind != landfall.Invalid && kind != landfall.Conflict && kind != landfall.Unavailable) {
+			_, _, err := restore(t, data, filepath.Join(data, "landfall.db")).Run(t.Context(),
+				bytes.NewReader(crafted(t, entries...)))
+			if kind := landfall.KindOf(err); err == nil ||
+				(kind != landfall.Invalid && kind != landfall.Conflict && kind != landfall.Unavailable) {
 				t.Errorf("got %v, want a refusal", err)
 			}
 			if err != nil && landfall.MessageOf(err) == landfall.MessageOf(errors.New("x")) {
@@ -397,7 +412,8 @@ func TestHostileArchives(t *testing.T) {
 func TestBrokenOff(t *testing.T) {
 	t.Parallel()
 	p := furnished(t, databases()["sqlite"])
-	if err := os.WriteFile(filepath.Join(p.repositories.Path(appID), "refs", "heads", "main"), []byte("garbage\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.repositories.Path(appID), "refs", "heads", "main"), []byte("garbage\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
@@ -445,7 +461,8 @@ func TestHalfDone(t *testing.T) {
 			t.Errorf("got %v for the database in the middle of a restore, want none", err)
 		}
 	}
-	if _, _, err := r.Run(t.Context(), io.MultiReader(bytes.NewReader(archive[:len(archive)-1]), failing{dead})); !errors.Is(err, dead) {
+	if _, _, err := r.Run(t.Context(), io.MultiReader(bytes.NewReader(archive[:len(archive)-1]),
+		failing{dead})); !errors.Is(err, dead) {
 		t.Errorf("got %v, want what reading came to", err)
 	}
 	if seen == 0 {

@@ -54,7 +54,8 @@ func CheckFinished(data string) error {
 		return failed("the data folder cannot be read", err)
 	}
 	return &landfall.Error{Op: "backup.CheckFinished", Kind: landfall.Conflict, Message: fmt.Sprintf(
-		"the data folder %s is that of a restore that did not end: remove the folder, empty the bucket if objects are in one, and restore again", data)}
+		"the data folder %s is that of a restore that did not end: remove the folder, empty the bucket if objects are in "+
+			"one, and restore again", data)}
 }
 
 // Run reads an archive into the installation. Conflict, and nothing is changed, when the installation is not empty.
@@ -163,7 +164,8 @@ func (r *Restore) file(name string, e Entry, in io.Reader) error {
 func (r *Restore) repository(ctx context.Context, e Entry, in io.Reader) error {
 	if r.repositories == nil {
 		return &landfall.Error{Op: "backup.Restore", Kind: landfall.Unavailable,
-			Message: "the backup has repositories of the built-in remote, and git was not found: install it (Debian: apt-get install git)"}
+			Message: "the backup has repositories of the built-in remote, and git was not found: install it (Debian: apt-get " +
+				"install git)"}
 	}
 	if err := r.checkSpace(e); err != nil {
 		return err
@@ -210,7 +212,8 @@ func (r *Restore) finish(ctx context.Context, h Header) (filled bool, err error)
 	if err == nil {
 		err = errors.Join(setInstallation(ctx, db, h), db.Close())
 	}
-	if err = errors.Join(err, os.Remove(name), r.sync(), os.Remove(filepath.Join(r.Data, unfinished)), r.sync()); err != nil {
+	if err = errors.Join(err, os.Remove(name), r.sync(), os.Remove(filepath.Join(r.Data, unfinished)),
+		r.sync()); err != nil {
 		return true, failed("the restore could not be finished", err)
 	}
 	return true, nil

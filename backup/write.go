@@ -234,7 +234,8 @@ func (a *archiveWriter) entry(e Entry, r io.Reader) error {
 // raw writes an entry of exactly its size.
 func (a *archiveWriter) raw(e Entry, r io.Reader) error {
 	var n int64
-	err := a.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.path(), Size: e.Size, Mode: 0o600, ModTime: a.Now().UTC()})
+	err := a.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.path(), Size: e.Size, Mode: 0o600,
+		ModTime: a.Now().UTC()})
 	if err == nil {
 		n, err = io.Copy(a.archive, r)
 	}
@@ -244,7 +245,8 @@ func (a *archiveWriter) raw(e Entry, r io.Reader) error {
 	if err != nil { // the entry is filled, so that the end can say why
 		_, padded := io.CopyN(a.archive, zeros{}, e.Size-n)
 		a.incomplete = padded != nil
-		return &landfall.Error{Op: "backup.Write", Kind: landfall.KindOf(err), Err: err, Message: "writing " + e.path() + ": " + reason(err)}
+		return &landfall.Error{Op: "backup.Write", Kind: landfall.KindOf(err), Err: err,
+			Message: "writing " + e.path() + ": " + reason(err)}
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ const deliveries = 50
 // when the release of the one before is made: low load.
 func BenchmarkWebhook(b *testing.B) {
 	f := forge.New(b)
-	s := newServer(b, "", "LANDFALL_GITHUB_WEBHOOK_SECRET="+forge.WebhookSecret, "LANDFALL_ALLOWED_HOSTS="+strings.TrimPrefix(f.Address, "http://"))
+	s := newServer(b, "", "LANDFALL_GITHUB_WEBHOOK_SECRET="+forge.WebhookSecret,
+		"LANDFALL_ALLOWED_HOSTS="+strings.TrimPrefix(f.Address, "http://"))
 	h := hosted(b, f, "harbor/shop")
 	work := fillTree(h.Repository, 1)
 	s.Call(http.MethodPost, "/apps", client.NewApp{Name: "shop", Repository: h.Clone(), Branch: "main"}, nil)
@@ -34,14 +35,16 @@ func BenchmarkWebhook(b *testing.B) {
 			signature := forge.Signature(forge.WebhookSecret, d.Body)
 			s.settled()
 			all = append(all, timed(func() {
-				testkit.Equal(b, "status of a delivery", forge.Post(b, s.URL+"/webhooks/github", d, signature).Status, http.StatusAccepted)
+				testkit.Equal(b, "status of a delivery", forge.Post(b, s.URL+"/webhooks/github", d, signature).Status,
+					http.StatusAccepted)
 			}))
 			s.finished("shop", after)
 		}
 	}
 	middle.Add(bench.Quantile(all, 0.5), 0)
 	slow.Add(bench.Quantile(all, 0.99), 0)
-	table.Notef("Acknowledgement of a webhook: %d deliveries, one after the other, each on a connection of its own.", len(all))
+	table.Notef("Acknowledgement of a webhook: %d deliveries, one after the other, each on a connection of its own.",
+		len(all))
 	summarize(b, middle)
 }
 
@@ -54,7 +57,8 @@ func BenchmarkAccept(b *testing.B) {
 	work.Git("remote", "add", "plain", hosted(b, forge.New(b), "plain").Clone())
 	peer := "git push to git http-backend"
 	accept := table.Row(bench.Row{Figure: "git push of 1 of 100 files, until accepted", Unit: "ms", Peer: peer})
-	whole := table.Row(bench.Row{Figure: "git push of 1 of 100 files, until it returns with its release", Unit: "ms", Peer: peer})
+	whole := table.Row(bench.Row{Figure: "git push of 1 of 100 files, until it returns with its release", Unit: "ms",
+		Peer: peer})
 	work.commit()
 	s.pushUntilLive(work, work.all())
 	work.Git("push", "--quiet", "plain", "main")

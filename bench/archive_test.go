@@ -36,13 +36,16 @@ func queue(b *testing.B, folder string) {
 func begin(b *testing.B, folder string) {
 	b.Helper()
 	work := newWorkTree(b, 1)
-	text := "---\napiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {version: 2, runtime: {image: fission/python-env}}\n" +
-		"---\napiVersion: fission.io/v1\nkind: Package\nmetadata: {name: handlers}\nspec:\n  environment: {name: python}\n  deployment: {url: \"archive://handlers\"}\n" +
+	text := "---\napiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {version: 2, runtime: " +
+		"{image: fission/python-env}}\n" +
+		"---\napiVersion: fission.io/v1\nkind: Package\nmetadata: {name: handlers}\nspec:\n  environment: {name: " +
+		"python}\n  deployment: {url: \"archive://handlers\"}\n" +
 		"---\nkind: ArchiveUploadSpec\nname: handlers\ninclude: [handlers/*.py]\n"
 	code := ""
 	for i := range archiveFunctions {
 		code += fmt.Sprintf("def f%d(): pass\n", i)
-		text += fmt.Sprintf("---\napiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f%d}\nspec:\n  environment: {name: python}\n"+
+		text += fmt.Sprintf("---\napiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f%d}\nspec:\n  environment: "+
+			"{name: python}\n"+
 			"  package: {packageref: {name: handlers}, functionName: main.f%d}\n", i, i)
 	}
 	work.Write("specs/functions.yaml", text)

@@ -91,7 +91,8 @@ func (r *Row) Verdict() string {
 // Spread writes the median, the smallest and the largest of what is judged.
 func (r *Row) Spread() string {
 	judged := r.Judged()
-	text := fmt.Sprintf("%s (%s-%s)", Figure(Quantile(judged, 0.5)), Figure(slices.Min(judged)), Figure(slices.Max(judged)))
+	text := fmt.Sprintf("%s (%s-%s)", Figure(Quantile(judged, 0.5)), Figure(slices.Min(judged)),
+		Figure(slices.Max(judged)))
 	if r.Absolute {
 		text += " " + r.Unit
 	}
@@ -168,7 +169,8 @@ func (t *Table) Print(w io.Writer) error {
 	fmt.Fprintf(columns, "%s\n\nFIGURE\tMEDIAN (MIN-MAX)\tFLOOR\tTARGET\tROUNDS\t\tPEER\n", cmp.Or(t.Machine, Machine()))
 	for _, r := range t.Measured() {
 		floor, target := r.Bounds()
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.Figure, r.Spread(), floor, target, len(r.Ours), r.Verdict(), cmp.Or(r.Peer, "-"))
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.Figure, r.Spread(), floor, target, len(r.Ours), r.Verdict(),
+			cmp.Or(r.Peer, "-"))
 	}
 	if err := columns.Flush(); err != nil {
 		return err
@@ -220,7 +222,8 @@ func Kept(path string) (*Table, error) {
 // Machine describes the machine as far as it matters: processor, cores, memory, kernel, Go.
 func Machine() string {
 	return fmt.Sprintf("%s, %d cores; %s memory; Linux %s; %s",
-		cmp.Or(field("/proc/cpuinfo", "model name"), "processor unknown"), runtime.NumCPU(), cmp.Or(field("/proc/meminfo", "MemTotal"), "unknown"),
+		cmp.Or(field("/proc/cpuinfo", "model name"), "processor unknown"), runtime.NumCPU(),
+		cmp.Or(field("/proc/meminfo", "MemTotal"), "unknown"),
 		cmp.Or(line("/proc/sys/kernel/osrelease"), "unknown"), runtime.Version())
 }
 

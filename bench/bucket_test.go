@@ -36,7 +36,8 @@ func newMinIO(b *testing.B) *minIO {
 	}
 	m := &minIO{web: web{name: "MinIO", port: site.FreePort(b)}}
 	cmd := onCore("", program, "server", "--quiet", "--address", "127.0.0.1:"+m.port, b.TempDir())
-	cmd.Env = site.Environ("MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=1")
+	cmd.Env = site.Environ("MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey, "MINIO_BROWSER=off",
+		"MINIO_UPDATE=off", "MINIO_CI_CD=1")
 	m.start(b, cmd)
 	testkit.Eventually(b, "MinIO is ready", func() bool {
 		resp, err := http.Get("http://127.0.0.1:" + m.port + "/minio/health/ready")
@@ -69,7 +70,8 @@ func (m *minIO) settings() []string {
 // rclone brings a folder to a bucket, comparing sums and listing each bucket once.
 func (m *minIO) rclone(b *testing.B, from, bucket string) {
 	b.Helper()
-	to := fmt.Sprintf(":s3,provider=Minio,access_key_id=%s,secret_access_key=%s,endpoint=\"http://127.0.0.1:%s\":%s", accessKey, secretKey, m.port, bucket)
+	to := fmt.Sprintf(":s3,provider=Minio,access_key_id=%s,secret_access_key=%s,endpoint=\"http://127.0.0.1:%s\":%s",
+		accessKey, secretKey, m.port, bucket)
 	run(b, "", "rclone", "sync", checksum, "--fast-list", from, to)
 }
 
@@ -81,7 +83,8 @@ func (m *minIO) mc(b *testing.B, args ...string) string {
 		b.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Env = site.Environ(fmt.Sprintf("MC_HOST_here=http://%s:%s@127.0.0.1:%s", accessKey, secretKey, m.port), "MC_CONFIG_DIR="+b.TempDir())
+	cmd.Env = site.Environ(fmt.Sprintf("MC_HOST_here=http://%s:%s@127.0.0.1:%s", accessKey, secretKey, m.port),
+		"MC_CONFIG_DIR="+b.TempDir())
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		b.Fatalf("mc %s: %v\n%s", args[0], err, text)
@@ -144,7 +147,8 @@ func BenchmarkP6Bucket(b *testing.B) {
 	first := table.Row(bench.Row{Figure: "P6 first upload of 10,000 files to S3", Unit: "ms", Peer: listed, Target: 0.75})
 	mirrored := table.Row(bench.Row{Figure: "P6 first upload of 10,000 files to S3", Unit: "ms", Peer: mirror})
 	beside := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files to S3", Unit: "ms", Peer: listed})
-	short := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files to S3", Unit: "ms", Peer: mirror, Floor: 0.5, Target: 0.15})
+	short := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files to S3", Unit: "ms", Peer: mirror, Floor: 0.5,
+		Target: 0.15})
 
 	source := filepath.Join(work.Dir, "site")
 	store := m.open(b, "landfall")
@@ -184,8 +188,10 @@ func BenchmarkP5Bucket(b *testing.B) {
 	tuned := newScript(b, work)
 	plain := work.newBare("plain")
 	const figure = "P5 push of 100 of 10,000 files, until live, S3"
-	live := table.Row(bench.Row{Figure: figure, Unit: "ms", Peer: "git push, git pull, rclone sync " + checksum + " --fast-list", Floor: 0.5, Target: 0.25})
-	naive := table.Row(bench.Row{Figure: figure, Unit: "ms", Peer: "git push, git clone --depth 1, mc mirror", Target: 0.03})
+	live := table.Row(bench.Row{Figure: figure, Unit: "ms",
+		Peer: "git push, git pull, rclone sync " + checksum + " --fast-list", Floor: 0.5, Target: 0.25})
+	naive := table.Row(bench.Row{Figure: figure, Unit: "ms", Peer: "git push, git clone --depth 1, mc mirror",
+		Target: 0.03})
 	for _, bucket := range []string{"tuned", "plain"} {
 		m.mc(b, "mb", "here/"+bucket)
 	}

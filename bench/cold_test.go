@@ -36,7 +36,8 @@ func newVersions(b *testing.B) []runner.Function {
 			b.Fatal(err)
 		}
 		testkit.Program(b, filepath.Join(dir, "function"), program)
-		all[i] = runner.Function{Function: landfall.Function{ID: fmt.Sprintf("version-%d", i)}, Args: []string{"./function"}, Dir: dir}
+		all[i] = runner.Function{Function: landfall.Function{ID: fmt.Sprintf("version-%d", i)},
+			Args: []string{"./function"}, Dir: dir}
 	}
 	return all
 }
@@ -48,7 +49,8 @@ func coldRunner(b *testing.B, reserve int) *runner.Runner {
 	if err != nil {
 		b.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(filepath.Dir(self), "landfall-init"), "landfall.dev/landfall/cmd/landfall-init")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o",
+		filepath.Join(filepath.Dir(self), "landfall-init"), "landfall.dev/landfall/cmd/landfall-init")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("go build: %v\n%s", err, text)
@@ -89,9 +91,10 @@ func firstAnswer(b *testing.B, r *runner.Runner, f runner.Function, e event.Even
 // firstLine is the same by bubblewrap, with the namespaces and folders that a program needs at least, and no limits.
 func firstLine(b *testing.B, f runner.Function, line []byte) float64 {
 	b.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr",
-		"--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
-		"--tmpfs", "/tmp", "--ro-bind", f.Dir, "/function", "--chdir", "/function", "--", "./function")
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), "bwrap", "--unshare-all", "--die-with-parent",
+		"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64",
+		"/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", f.Dir, "/function", "--chdir",
+		"/function", "--", "./function")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -144,7 +147,8 @@ func BenchmarkP3b(b *testing.B) {
 		rows = append(rows, table.Row(bench.Row{
 			Figure: "P3b median of 1,000 first calls, " + way.name, Unit: "ms", Peer: peer, Floor: 1, Target: 0.7,
 		}))
-		slow = append(slow, table.Row(bench.Row{Figure: "P3b 99th percentile of 1,000 first calls, " + way.name, Unit: "ms", Peer: peer}))
+		slow = append(slow,
+			table.Row(bench.Row{Figure: "P3b 99th percentile of 1,000 first calls, " + way.name, Unit: "ms", Peer: peer}))
 	}
 	for b.Loop() {
 		var theirs []float64
@@ -159,13 +163,16 @@ func BenchmarkP3b(b *testing.B) {
 				}
 			}
 		}
-		b.Logf("%s: p10 %.3f, p50 %.3f, p99 %.3f ms", peer, bench.Quantile(theirs, 0.1), bench.Quantile(theirs, 0.5), bench.Quantile(theirs, 0.99))
+		b.Logf("%s: p10 %.3f, p50 %.3f, p99 %.3f ms", peer, bench.Quantile(theirs, 0.1), bench.Quantile(theirs, 0.5),
+			bench.Quantile(theirs, 0.99))
 		for i, way := range ways {
 			rows[i].Add(bench.Quantile(ours[i], 0.5), bench.Quantile(theirs, 0.5))
 			slow[i].Add(bench.Quantile(ours[i], 0.99), bench.Quantile(theirs, 0.99))
-			b.Logf("%s: p10 %.3f, p50 %.3f, p99 %.3f ms", way.name, bench.Quantile(ours[i], 0.1), bench.Quantile(ours[i], 0.5), bench.Quantile(ours[i], 0.99))
+			b.Logf("%s: p10 %.3f, p50 %.3f, p99 %.3f ms", way.name, bench.Quantile(ours[i], 0.1), bench.Quantile(ours[i], 0.5),
+				bench.Quantile(ours[i], 0.99))
 		}
 	}
-	table.Notef("P3b: each call is the first of a version with a folder of its own; the function is cat. Ours has limits, Landlock and a list of system calls; the peer has none.")
+	table.Notef("P3b: each call is the first of a version with a folder of its own; the function is cat. Ours has " +
+		"limits, Landlock and a list of system calls; the peer has none.")
 	summarize(b, rows[0])
 }

@@ -102,8 +102,8 @@ func watchdog(b *testing.B, w *web, program, mode string) (end func()) {
 		process += " -listen 127.0.0.1:" + function.port
 	}
 	cmd := onCore(serverCore, "sh", "-c", "exec of-watchdog >"+os.DevNull+" 2>&1") // it writes a line for each request
-	cmd.Env = site.Environ("port="+w.port, "mode="+mode, "fprocess="+process, "upstream_url=http://127.0.0.1:"+function.port,
-		"content_type="+echoType, "TMPDIR="+b.TempDir())
+	cmd.Env = site.Environ("port="+w.port, "mode="+mode, "fprocess="+process,
+		"upstream_url=http://127.0.0.1:"+function.port, "content_type="+echoType, "TMPDIR="+b.TempDir())
 	end = w.begin(b, cmd)
 	if mode == "http" {
 		if err := function.listens(); err != nil {
@@ -125,8 +125,10 @@ func echoes(b *testing.B, w *web) {
 	}
 	r.Header.Set("Content-Type", echoType)
 	resp, data := answered(b, c, r)
-	if resp.StatusCode != http.StatusOK || string(data) != echoed || !strings.HasPrefix(resp.Header.Get("Content-Type"), echoType) {
-		b.Fatalf("%s: got %s, %q and %d bytes for a body of %d", w.name, resp.Status, resp.Header.Get("Content-Type"), len(data), len(echoed))
+	if resp.StatusCode != http.StatusOK || string(data) != echoed ||
+		!strings.HasPrefix(resp.Header.Get("Content-Type"), echoType) {
+		b.Fatalf("%s: got %s, %q and %d bytes for a body of %d", w.name, resp.Status, resp.Header.Get("Content-Type"),
+			len(data), len(echoed))
 	}
 }
 
@@ -136,7 +138,8 @@ func call(b *testing.B, w *web, script string, duration time.Duration) rate {
 	const connections = 16 // as many executions as a function has at once, unless it says otherwise
 	echoes(b, w)
 	defer echoes(b, w)
-	return wrk(b, w, connections, duration, "-s", script, "-H", "Host: bench.localhost", "-H", "Content-Type: "+echoType, "http://127.0.0.1:"+w.port+"/echo")
+	return wrk(b, w, connections, duration, "-s", script, "-H", "Host: bench.localhost", "-H", "Content-Type: "+echoType,
+		"http://127.0.0.1:"+w.port+"/echo")
 }
 
 // callee is what P2 is measured beside.
@@ -162,8 +165,9 @@ func newCallees(b *testing.B, program string) []*callee {
 	add := func(w *web, begin func() func(), floor, target float64) *callee {
 		return &callee{
 			web: w, begin: begin,
-			calls: table.Row(bench.Row{Figure: "P2 calls/s of a function, 1 KiB there and back", Unit: "1/s", Peer: w.name, More: true, Floor: floor, Target: target}),
-			slow:  table.Row(bench.Row{Figure: "P2 99th percentile of the calls' time", Unit: "ms", Peer: w.name}),
+			calls: table.Row(bench.Row{Figure: "P2 calls/s of a function, 1 KiB there and back", Unit: "1/s", Peer: w.name,
+				More: true, Floor: floor, Target: target}),
+			slow: table.Row(bench.Row{Figure: "P2 99th percentile of the calls' time", Unit: "ms", Peer: w.name}),
 		}
 	}
 	var all []*callee
@@ -175,7 +179,8 @@ func newCallees(b *testing.B, program string) []*callee {
 			w := &web{name: "of-watchdog, mode " + mode.name}
 			all = append(all, add(w, func() func() { return watchdog(b, w, program, mode.name) }, mode.floor, mode.target))
 		}
-		table.Notef("P2: of-watchdog says: %s. Its lines for each request go nowhere.", strings.Join(strings.Fields(combined(b, "of-watchdog", "--version")), " "))
+		table.Notef("P2: of-watchdog says: %s. Its lines for each request go nowhere.",
+			strings.Join(strings.Fields(combined(b, "of-watchdog", "--version")), " "))
 	} else {
 		table.Notef("P2: of-watchdog is not on PATH, so the floor of 2 times its calls in mode http was not measured.")
 	}
@@ -224,7 +229,8 @@ func BenchmarkP2(b *testing.B) {
 			b.Logf("%s: %+v %+v", c.web.name, got, beside)
 		}
 	}
-	table.Notef("P2: each server and its processes on one core, wrk on the other. Our function is confined; a peer's is not.")
+	table.Notef("P2: each server and its processes on one core, wrk on the other. Our function is confined; a peer's " +
+		"is not.")
 	table.Notef("P2, where our processor time goes: %s", s.profile(func() { call(b, own, script, duration) }))
 	summarize(b, callees[0].calls)
 }

@@ -35,7 +35,8 @@ type web struct {
 
 // client returns a client that connects to the server whatever the host is.
 func (w *web) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network,
+		_ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+w.port)
 	}}}
 }
@@ -200,14 +201,17 @@ func (t *town) check(b *testing.B, w *web) {
 	for app := range t.pages {
 		page := app % townPages
 		resp, data := ask(app, page, "X-None", "")
-		if resp.StatusCode != http.StatusOK || !bytes.Equal(data, t.pages[app][page]) || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-			b.Fatalf("%s: app %d, page %d: got %s, %q, %d bytes", w.name, app, page, resp.Status, resp.Header.Get("Content-Type"), len(data))
+		if resp.StatusCode != http.StatusOK || !bytes.Equal(data, t.pages[app][page]) ||
+			!strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+			b.Fatalf("%s: app %d, page %d: got %s, %q, %d bytes", w.name, app, page, resp.Status,
+				resp.Header.Get("Content-Type"), len(data))
 		}
 		etag := resp.Header.Get("ETag")
 		if resp, _ := ask(app, page, "If-None-Match", etag); etag == "" || resp.StatusCode != http.StatusNotModified {
 			b.Fatalf("%s: got %s for the entity tag %q, want 304", w.name, resp.Status, etag)
 		}
-		if resp, data := ask(app, page, "Range", "bytes=10-19"); resp.StatusCode != http.StatusPartialContent || !bytes.Equal(data, t.pages[app][page][10:20]) {
+		if resp, data := ask(app, page, "Range", "bytes=10-19"); resp.StatusCode != http.StatusPartialContent ||
+			!bytes.Equal(data, t.pages[app][page][10:20]) {
 			b.Fatalf("%s: got %s and %q for a range", w.name, resp.Status, data)
 		}
 	}
@@ -251,7 +255,8 @@ type rate struct {
 func wrk(b *testing.B, w *web, connections int, duration time.Duration, args ...string) rate {
 	b.Helper()
 	before := cpu(b, w.pid)
-	all := append([]string{"--cpu-list", loadCore, "wrk", "--latency", "-t1", "-c" + strconv.Itoa(connections), "-d" + duration.String()}, args...)
+	all := append([]string{"--cpu-list", loadCore, "wrk", "--latency", "-t1", "-c" + strconv.Itoa(connections),
+		"-d" + duration.String()}, args...)
 	said := run(b, "", "taskset", all...)
 	var r rate
 	for l := range strings.Lines(said) {
@@ -300,9 +305,12 @@ func BenchmarkP1(b *testing.B) {
 	var all []rows
 	for _, l := range loads {
 		all = append(all, rows{
-			table.Row(bench.Row{Figure: "P1 requests/s, " + l.name, Unit: "1/s", Peer: "nginx", More: true, Floor: 0.4, Target: 1}),
-			table.Row(bench.Row{Figure: "P1 requests/s, " + l.name, Unit: "1/s", Peer: "caddy", More: true, Floor: 2, Target: 4}),
-			table.Row(bench.Row{Figure: "P1 99th percentile of the answers' time, " + l.name, Unit: "ms", Peer: "nginx", Target: 1}),
+			table.Row(bench.Row{Figure: "P1 requests/s, " + l.name, Unit: "1/s", Peer: "nginx", More: true, Floor: 0.4,
+				Target: 1}),
+			table.Row(bench.Row{Figure: "P1 requests/s, " + l.name, Unit: "1/s", Peer: "caddy", More: true, Floor: 2,
+				Target: 4}),
+			table.Row(bench.Row{Figure: "P1 99th percentile of the answers' time, " + l.name, Unit: "ms", Peer: "nginx",
+				Target: 1}),
 			table.Row(bench.Row{Figure: "P1 processor time of the server for an answer, " + l.name, Unit: "ms", Peer: "nginx"}),
 		})
 		for _, w := range webs { // all is in memory then
@@ -327,9 +335,12 @@ func BenchmarkP1(b *testing.B) {
 	for _, w := range webs {
 		t.check(b, w)
 	}
-	table.Notef("P1: %s with files kept open; Caddy %s. Each server on one core, wrk on the other; the same headers, ours also with %s.",
+	table.Notef("P1: %s with files kept open; Caddy %s. Each server on one core, wrk on the other; the same headers, "+
+		"ours also with %s.",
 		strings.TrimPrefix(combined(b, "nginx", "-v"), "nginx version: "), version(b, "caddy", "version"), "Landfall-Release")
-	table.Notef("P1, where our processor time goes, %s: %s", loads[1].name, s.profile(func() { wrk(b, webs[0], connections, duration, loads[1].args(webs[0])...) }))
+	table.Notef("P1, where our processor time goes, %s: %s", loads[1].name, s.profile(func() {
+		wrk(b, webs[0], connections, duration, loads[1].args(webs[0])...)
+	}))
 	summarize(b, all[0].nginx)
 }
 

@@ -44,7 +44,8 @@ func newTarget(b *testing.B, path, secret, owner, name, address string, id int) 
 	maps.Copy(payload, map[string]any{"after": commit, "ref": "refs/heads/" + branch})
 	forge.Object(b, payload, "head_commit")["id"] = commit
 	repository := forge.Object(b, payload, "repository")
-	maps.Copy(repository, map[string]any{"clone_url": address, "html_url": strings.TrimSuffix(address, ".git"), "name": name, "id": id})
+	maps.Copy(repository, map[string]any{"clone_url": address, "html_url": strings.TrimSuffix(address, ".git"),
+		"name": name, "id": id})
 	maps.Copy(forge.Object(b, repository, "owner"), map[string]any{"login": owner, "name": owner})
 	const size = 8 << 10
 	payload["padding"] = ""
@@ -67,7 +68,8 @@ func deliver(b *testing.B, targets []target, event string, count int) string {
 		_, _ = rand.Read(random)
 		commit, branch := hex.EncodeToString(random), hex.EncodeToString(random[:4])
 		mac := hmac.New(sha256.New, []byte(t.secret))
-		mac.Write(bytes.ReplaceAll(bytes.ReplaceAll(t.body, []byte(commitMark), []byte(commit)), []byte(branchMark), []byte(branch)))
+		mac.Write(bytes.ReplaceAll(bytes.ReplaceAll(t.body, []byte(commitMark), []byte(commit)), []byte(branchMark),
+			[]byte(branch)))
 		fmt.Fprintf(&lines, "%s%s%s%s\n", commit, branch, hex.EncodeToString(mac.Sum(nil)), t.path)
 	}
 	dir := b.TempDir()
@@ -100,7 +102,8 @@ request = function()
   return table.concat(out, "", 1, #parts + 1)
 end
 `, filepath.Join(dir, "bodies"), filepath.Join(dir, "deliveries"), event)
-	for name, data := range map[string][]byte{"bodies": bodies.Bytes(), "deliveries": lines.Bytes(), "deliver.lua": []byte(text)} {
+	for name, data := range map[string][]byte{"bodies": bodies.Bytes(), "deliveries": lines.Bytes(),
+		"deliver.lua": []byte(text)} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			b.Fatal(err)
 		}
@@ -112,7 +115,8 @@ end
 func newPeer(b *testing.B, core, secret, database string) *web {
 	b.Helper()
 	w := &web{name: "gin", port: site.FreePort(b)}
-	w.start(b, onCore(core, compiled(b, "./peer"), "-listen", "127.0.0.1:"+w.port, "-secret", secret, "-database", database))
+	w.start(b, onCore(core, compiled(b, "./peer"), "-listen", "127.0.0.1:"+w.port, "-secret", secret,
+		"-database", database))
 	return w
 }
 
@@ -160,9 +164,11 @@ func BenchmarkP4(b *testing.B) {
 		theirs = append(theirs, newTarget(b, "/webhooks/github/"+name, forge.WebhookSecret, "harbor", name, address, 1000+i))
 	}
 	database := filepath.Join(b.TempDir(), "peer.db")
-	bare, transactions := newPeer(b, serverCore, forge.WebhookSecret, ""), newPeer(b, serverCore, forge.WebhookSecret, database)
+	bare, transactions := newPeer(b, serverCore, forge.WebhookSecret, ""),
+		newPeer(b, serverCore, forge.WebhookSecret, database)
 	row := func(what, peer string, floor, target float64) *bench.Row {
-		return table.Row(bench.Row{Figure: "P4 deliveries/s, " + what, Unit: "1/s", Peer: peer, More: true, Floor: floor, Target: target})
+		return table.Row(bench.Row{Figure: "P4 deliveries/s, " + what, Unit: "1/s", Peer: peer, More: true, Floor: floor,
+			Target: target})
 	}
 	const one = "gin, a transaction for each"
 	cost := func(what string) *bench.Row {
@@ -173,7 +179,8 @@ func BenchmarkP4(b *testing.B) {
 		bare, txn, cost *bench.Row
 	}{
 		{"issues", row("recorded", "bare gin", 0.12, 0.35), row("recorded", one, 3, 7), cost("recorded")},
-		{"push", row("pushes that become runs", "bare gin", 0, 0), row("pushes that become runs", one, 0, 0), cost("pushes that become runs")},
+		{"push", row("pushes that become runs", "bare gin", 0, 0), row("pushes that become runs", one, 0, 0),
+			cost("pushes that become runs")},
 	}
 	prepared := func(w *web, targets []target, event string) func() rate {
 		script := deliver(b, targets, event, enough)
@@ -201,7 +208,9 @@ func BenchmarkP4(b *testing.B) {
 	if stored := count(b, filepath.Join(s.Data, "landfall.db")); float64(stored) < 0.95*sent {
 		b.Fatalf("%d deliveries are stored, but about %.0f were accepted", stored, sent)
 	}
-	table.Notef("P4: the floors are those of a delivery that is stored, which is all that the peers do. A push is besides an entry in the log of its branch, a run and a job.")
-	table.Notef("P4: each server on one core, wrk with %d connections on the other; both databases are SQLite that flushes each commit to the disk.", connections)
+	table.Notef("P4: the floors are those of a delivery that is stored, which is all that the peers do. A push is " +
+		"besides an entry in the log of its branch, a run and a job.")
+	table.Notef("P4: each server on one core, wrk with %d connections on the other; both databases are SQLite that "+
+		"flushes each commit to the disk.", connections)
 	summarize(b, rows[1].txn)
 }

@@ -25,8 +25,10 @@ func BenchmarkP8(b *testing.B) {
 	} {
 		lists = append(lists, list{
 			l.path, small.pages(l.path), large.pages(l.path),
-			table.Row(bench.Row{Figure: "P8 99th percentile of a page of " + l.name + ", of 1,000,000", Unit: "ms", Absolute: true, Floor: 5, Target: 1}),
-			table.Row(bench.Row{Figure: "P8 median of a page of " + l.name + ", of 1,000,000", Unit: "ms", Peer: "of 1,000", Target: 1.2}),
+			table.Row(bench.Row{Figure: "P8 99th percentile of a page of " + l.name + ", of 1,000,000", Unit: "ms",
+				Absolute: true, Floor: 5, Target: 1}),
+			table.Row(bench.Row{Figure: "P8 median of a page of " + l.name + ", of 1,000,000", Unit: "ms", Peer: "of 1,000",
+				Target: 1.2}),
 		})
 	}
 	for b.Loop() {
@@ -37,7 +39,8 @@ func BenchmarkP8(b *testing.B) {
 			l.grown.Add(bench.Quantile(took, 0.5), bench.Quantile(before, 0.5))
 		}
 	}
-	table.Notef("P8, P13: ten functions with 100,000 versions each, made by 100,000 pushes to one app, of which ten have an accessible release.")
+	table.Notef("P8, P13: ten functions with 100,000 versions each, made by 100,000 pushes to one app, of which ten " +
+		"have an accessible release.")
 	summarize(b, lists[0].slow)
 }
 

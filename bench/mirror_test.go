@@ -59,7 +59,8 @@ func (size) file(stream *bytes.Buffer, f, i int) {
 func (s size) push(b *testing.B, dir string, round int) landfall.CommitSHA {
 	b.Helper()
 	var stream bytes.Buffer
-	fmt.Fprintf(&stream, "commit %s\ncommitter a <a@b> %d +0000\ndata 1\nx\nfrom %s^0\n", branch, 1_800_000_000+round, branch)
+	fmt.Fprintf(&stream, "commit %s\ncommitter a <a@b> %d +0000\ndata 1\nx\nfrom %s^0\n", branch,
+		1_800_000_000+round, branch)
 	for n := range s.changes {
 		s.file(&stream, n, 1_000_000+round)
 	}
@@ -73,7 +74,8 @@ func head(b *testing.B, dir string) landfall.CommitSHA {
 }
 
 // fetch runs the program in fetch, and returns how long the fetch took and the most memory the process held, in MiB.
-func fetch(b *testing.B, program string, f *forge.Forge, root, address string, commit landfall.CommitSHA) (took, peak float64) {
+func fetch(b *testing.B, program string, f *forge.Forge, root, address string, commit landfall.CommitSHA) (took,
+	peak float64) {
 	b.Helper()
 	syscall.Sync()
 	said := run(b, "", program, root, address, strings.TrimPrefix(f.Address, "http://"), string(branch), string(commit))
@@ -117,11 +119,13 @@ func benchMirror(b *testing.B, s size) {
 	dir, address := h.Bare.Dir, h.Clone()
 	s.fill(b, dir)
 	row := func(what, unit, peer string, floor, target float64) *bench.Row {
-		return table.Row(bench.Row{Figure: "P9 " + what + ", " + s.name, Unit: unit, Peer: peer, Floor: floor, Target: target})
+		return table.Row(bench.Row{Figure: "P9 " + what + ", " + s.name, Unit: unit, Peer: peer, Floor: floor,
+			Target: target})
 	}
 	const clone, update = "git clone --mirror", "git fetch"
 	cloneTime, cloneMemory := row("mirror clone", "ms", clone, 2.3, 1.3), row("peak memory of it", "MiB", clone, 0, 1.5)
-	fetchTime, fetchMemory := row("fetch of one commit", "ms", update, 1.2, 1), row("peak memory of it", "MiB", update, 0, 0)
+	fetchTime, fetchMemory := row("fetch of one commit", "ms", update, 1.2, 1),
+		row("peak memory of it", "MiB", update, 0, 0)
 
 	program, ours, commit := compiled(b, "./fetch"), b.TempDir(), head(b, dir)
 	theirs := filepath.Join(b.TempDir(), "mirror.git")
@@ -143,6 +147,7 @@ func benchMirror(b *testing.B, s size) {
 		fetchTime.Add(took, gitTook)
 		fetchMemory.Add(peak, gitPeak)
 	}
-	table.Notef("P9: %s, served by git http-backend. Ours without the start of its process, which is the server; git with it.", version(b, "git", "--version"))
+	table.Notef("P9: %s, served by git http-backend. Ours without the start of its process, which is the server; git "+
+		"with it.", version(b, "git", "--version"))
 	summarize(b, cloneTime)
 }

@@ -24,7 +24,8 @@ const versions = 1000
 // moduleOf returns a small module that is no other, which answers with its number.
 func moduleOf(number int) []byte {
 	return wasmtest.Says(fmt.Sprintf(
-		`{"specversion":"1.0","id":"1","source":"/bench","type":"answer","datacontenttype":"text/plain","data":"%d"}`, number)).Bytes()
+		`{"specversion":"1.0","id":"1","source":"/bench","type":"answer","datacontenttype":"text/plain","data":"%d"}`,
+		number)).Bytes()
 }
 
 // newModules pushes as many functions as there are versions, each with a module of its own, at /0 and so on.
@@ -126,7 +127,8 @@ func newIsolates(b *testing.B) []string {
 		ports[i] = site.FreePort(b)
 		services = append(services, fmt.Sprintf(`(name = "f%[1]d", worker = (modules = [(name = "f%[1]d.js", esModule =
       "export default { async fetch() { return new Response('%[1]d'); } };")], compatibilityDate = "2026-01-01"))`, i))
-		sockets = append(sockets, fmt.Sprintf(`(name = "s%d", address = "127.0.0.1:%s", http = (), service = "f%d")`, i, ports[i], i))
+		sockets = append(sockets, fmt.Sprintf(`(name = "s%d", address = "127.0.0.1:%s", http = (), service = "f%d")`, i,
+			ports[i], i))
 	}
 	w := &web{name: "workerd", port: ports[isolates-1]}
 	config := filepath.Join(b.TempDir(), "config.capnp")
@@ -145,19 +147,26 @@ func BenchmarkP3a(b *testing.B) {
 	newModules(b, s)
 	own := &web{"landfall", s.Port, s.pid()}
 	number := func(i int) string { return fmt.Sprint(i) }
-	slow := table.Row(bench.Row{Figure: "P3a 99th percentile of a module's first call", Unit: "ms", Absolute: true, Floor: 5, Target: 1})
-	bare := table.Row(bench.Row{Figure: "P3a median of a module's first call", Unit: "ms", Peer: "wazero alone, no gateway"})
+	slow := table.Row(bench.Row{Figure: "P3a 99th percentile of a module's first call", Unit: "ms", Absolute: true,
+		Floor: 5, Target: 1})
+	bare := table.Row(bench.Row{Figure: "P3a median of a module's first call", Unit: "ms",
+		Peer: "wazero alone, no gateway"})
 	for b.Loop() {
-		got := firstCalls(b, own.client(), func(i int) string { return "http://bench.localhost:" + s.Port + "/" + number(i) }, number, versions)
+		got := firstCalls(b, own.client(), func(i int) string {
+			return "http://bench.localhost:" + s.Port + "/" + number(i)
+		}, number, versions)
 		beside := instantiated(b)
 		slow.Add(bench.Quantile(got, 0.99), 0)
 		bare.Add(bench.Quantile(got, 0.5), bench.Quantile(beside, 0.5))
-		b.Logf("landfall: p50 %.3f, p99 %.3f ms; wazero alone: p50 %.3f, p99 %.3f ms", bench.Quantile(got, 0.5), bench.Quantile(got, 0.99),
+		b.Logf("landfall: p50 %.3f, p99 %.3f ms; wazero alone: p50 %.3f, p99 %.3f ms", bench.Quantile(got, 0.5),
+			bench.Quantile(got, 0.99),
 			bench.Quantile(beside, 0.5), bench.Quantile(beside, 0.99))
 		if _, err := os.Stat(workerd); err == nil {
 			peer := table.Row(bench.Row{Figure: "P3a 99th percentile of a first call", Unit: "ms", Peer: "workerd"})
 			ports := newIsolates(b)
-			theirs := firstCalls(b, &http.Client{Transport: &http.Transport{}}, func(i int) string { return "http://127.0.0.1:" + ports[i] + "/" }, number, isolates-1)
+			theirs := firstCalls(b, &http.Client{Transport: &http.Transport{}}, func(i int) string {
+				return "http://127.0.0.1:" + ports[i] + "/"
+			}, number, isolates-1)
 			peer.Add(bench.Quantile(got, 0.99), bench.Quantile(theirs, 0.99))
 			b.Logf("workerd: p50 %.3f, p99 %.3f ms", bench.Quantile(theirs, 0.5), bench.Quantile(theirs, 0.99))
 		}

@@ -59,9 +59,11 @@ func BenchmarkP5(b *testing.B) {
 	tuned := newScript(b, work)
 	peer := "git push, git pull, rclone sync " + checksum
 	first := table.Row(bench.Row{Figure: "P5 first push of 10,000 files, until live", Unit: "ms", Peer: peer})
-	live := table.Row(bench.Row{Figure: "P5 push of 100 of 10,000 files, until live", Unit: "ms", Peer: peer, Floor: 0.5, Target: 0.25})
+	live := table.Row(bench.Row{Figure: "P5 push of 100 of 10,000 files, until live", Unit: "ms", Peer: peer, Floor: 0.5,
+		Target: 0.25})
 	whole := table.Row(bench.Row{Figure: "P5 the same, until git push returns", Unit: "ms", Peer: peer})
-	times := table.Row(bench.Row{Figure: "P5 until live, beside a script that trusts times", Unit: "ms", Peer: "the same without " + checksum})
+	times := table.Row(bench.Row{Figure: "P5 until live, beside a script that trusts times", Unit: "ms",
+		Peer: "the same without " + checksum})
 
 	work.commit()
 	ours, _ := s.pushUntilLive(work, work.all())
@@ -94,7 +96,8 @@ func BenchmarkP5(b *testing.B) {
 		work.check(changed, inFolder(b, quick.served))
 		tuned.sync(b, checksum)
 	}
-	table.Notef("P5: %s; %s. The script's push goes to a folder of the same machine, ours through HTTP with a token. The script flushes nothing to the disk.",
+	table.Notef("P5: %s; %s. The script's push goes to a folder of the same machine, ours through HTTP with a token. "+
+		"The script flushes nothing to the disk.",
 		version(b, "rclone", "version"), version(b, "git", "--version"))
 	table.Notef("P5, where the time of the server goes: %s", &steps)
 	summarize(b, live)

@@ -26,7 +26,8 @@ func BenchmarkP10(b *testing.B) {
 	if len(page.Items) != townApps {
 		b.Fatalf("%d functions are deployed, want %d", len(page.Items), townApps)
 	}
-	memory := table.Row(bench.Row{Figure: "P10 resident memory at rest, 100 apps of 10 releases, 100 functions", Unit: "MiB", Absolute: true, Floor: 80, Target: 40})
+	memory := table.Row(bench.Row{Figure: "P10 resident memory at rest, 100 apps of 10 releases, 100 functions",
+		Unit: "MiB", Absolute: true, Floor: 80, Target: 40})
 	type resting struct {
 		pid, times int
 		beside     *bench.Row
@@ -48,9 +49,12 @@ func BenchmarkP10(b *testing.B) {
 		}
 		<-time.After(time.Second)
 	}
-	table.Notef("P10: Gitea is not built here; its documentation finds 1 GB of memory sufficient for small teams (docs.gitea.com).")
-	table.Notef("P10: a minute after the last request, with the SQLite file, the object folder and the gateway in the one process. "+
-		"%.1f MiB of it are pages of the program's file, as the kernel has them in its cache.", bench.MappedFiles(strconv.Itoa(s.pid())))
+	table.Notef("P10: Gitea is not built here; its documentation finds 1 GB of memory sufficient for small teams " +
+		"(docs.gitea.com).")
+	table.Notef("P10: a minute after the last request, with the SQLite file, the object folder and the gateway in the "+
+		"one process. "+
+		"%.1f MiB of it are pages of the program's file, as the kernel has them in its cache.",
+		bench.MappedFiles(strconv.Itoa(s.pid())))
 	summarize(b, memory)
 }
 

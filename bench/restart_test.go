@@ -14,12 +14,16 @@ import (
 // page, and when it begins with the first run.
 func BenchmarkP13(b *testing.B) {
 	const jobs = " with 1,000,000 versions and 10,000 queued jobs"
-	page := table.Row(bench.Row{Figure: "P13 killed, until the first page is served," + jobs, Unit: "ms", Absolute: true, Floor: 2000, Target: 200})
-	job := table.Row(bench.Row{Figure: "P13 killed, until the first job is at work," + jobs, Unit: "ms", Absolute: true, Floor: 2000, Target: 1000})
-	cold := table.Row(bench.Row{Figure: "P13 killed, until ready," + jobs, Unit: "ms", Peer: "a first start, with nothing"})
+	page := table.Row(bench.Row{Figure: "P13 killed, until the first page is served," + jobs, Unit: "ms", Absolute: true,
+		Floor: 2000, Target: 200})
+	job := table.Row(bench.Row{Figure: "P13 killed, until the first job is at work," + jobs, Unit: "ms", Absolute: true,
+		Floor: 2000, Target: 1000})
+	cold := table.Row(bench.Row{Figure: "P13 killed, until ready," + jobs, Unit: "ms",
+		Peer: "a first start, with nothing"})
 	data := newArchive(b, 1_000_000)
 	queue(b, data)
-	atWork := func(since time.Time) (first time.Time) { // of a server that has ended: nobody else reads its file while it runs
+	// of a server that has ended: nobody else reads its file while it runs
+	atWork := func(since time.Time) (first time.Time) {
 		rows, err := sql.Open("sqlite", "file:"+filepath.Join(data, "landfall.db")+"?_pragma=query_only(1)")
 		if err != nil {
 			b.Fatal(err)

@@ -53,7 +53,8 @@ func program(b *testing.B) string {
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	if err := site.InstallIn(folder, []string{"CGO_ENABLED=0"}, "-trimpath", "-tags", "nomsgpack", "-overlay", overlay, "./cmd/landfall"); err != nil {
+	if err := site.InstallIn(folder, []string{"CGO_ENABLED=0"}, "-trimpath", "-tags", "nomsgpack", "-overlay", overlay,
+		"./cmd/landfall"); err != nil {
 		b.Fatal(err)
 	}
 	built = filepath.Join(folder, "landfall")
@@ -70,7 +71,8 @@ func newServer(b *testing.B, core string, env ...string) *server {
 func startServer(b *testing.B, data, core string, env ...string) *server {
 	b.Helper()
 	s := &server{profiler: "127.0.0.1:" + site.FreePort(b)}
-	s.Site = site.NewStopped(b, site.Engine{}, append([]string{"LANDFALL_TOKEN=" + token, "LANDFALL_BENCH_PROFILE=" + s.profiler}, env...)...)
+	s.Site = site.NewStopped(b, site.Engine{},
+		append([]string{"LANDFALL_TOKEN=" + token, "LANDFALL_BENCH_PROFILE=" + s.profiler}, env...)...)
 	s.Data, s.Token, s.Main = data, token, onCore(core, program(b), "serve").Args
 	s.web.Transport = &http.Transport{
 		MaxIdleConnsPerHost: 100,

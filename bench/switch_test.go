@@ -146,7 +146,8 @@ func BenchmarkP12(b *testing.B) {
 		}
 	}
 	pages := [2][]byte{t.pages[0][0], t.other[0]}
-	ours := newVisitors(b, &web{name: "landfall", port: s.Port}, "http://"+townApp(0)+".localhost:"+s.Port+townPage(0), pages)
+	ours := newVisitors(b, &web{name: "landfall", port: s.Port},
+		"http://"+townApp(0)+".localhost:"+s.Port+townPage(0), pages)
 
 	root := b.TempDir()
 	if err := os.Chmod(filepath.Dir(root), 0o755); err != nil {
@@ -167,8 +168,10 @@ func BenchmarkP12(b *testing.B) {
 
 	failed := table.Row(bench.Row{Figure: "P12 requests that failed during switches", Unit: "requests", Absolute: true})
 	mixed := table.Row(bench.Row{Figure: "P12 answers of neither release", Unit: "answers", Absolute: true})
-	slow := table.Row(bench.Row{Figure: "P12 99th percentile until a visitor gets the other release", Unit: "ms", Absolute: true, Floor: 100, Target: 10})
-	middle := table.Row(bench.Row{Figure: "P12 median until a visitor gets the other release", Unit: "ms", Peer: "nginx -s reload"})
+	slow := table.Row(bench.Row{Figure: "P12 99th percentile until a visitor gets the other release", Unit: "ms",
+		Absolute: true, Floor: 100, Target: 10})
+	middle := table.Row(bench.Row{Figure: "P12 median until a visitor gets the other release", Unit: "ms",
+		Peer: "nginx -s reload"})
 	var began time.Duration
 	var count int
 	for b.Loop() {
@@ -196,7 +199,8 @@ func BenchmarkP12(b *testing.B) {
 	if ours.answers.Load() == 0 {
 		b.Fatal("nobody came")
 	}
-	table.Notef("P12: %d switches while visitors made %.0f of %d requests a second; timed from the request to switch, which is before its commit. nginx failed %d of %d requests.",
+	table.Notef("P12: %d switches while visitors made %.0f of %d requests a second; timed from the request to switch, "+
+		"which is before its commit. nginx failed %d of %d requests.",
 		count, float64(ours.answers.Load())/began.Seconds(), offered, theirs.failed.Load(), theirs.answers.Load())
 	table.Notef("P12, where our processor time goes: %s", s.profile(func() {
 		leave := ours.come()

@@ -83,7 +83,8 @@ func (t *town) write(stream *bytes.Buffer, app int, random *rand.Rand) {
 		return data
 	}
 	for branch := range townReleases {
-		fmt.Fprintf(stream, "commit refs/heads/%s/b%d\ncommitter a <a@b> %d +0000\ndata 1\nx\n", townApp(app), branch, 1_700_000_000+branch)
+		fmt.Fprintf(stream, "commit refs/heads/%s/b%d\ncommitter a <a@b> %d +0000\ndata 1\nx\n", townApp(app), branch,
+			1_700_000_000+branch)
 		if branch > 0 {
 			fmt.Fprintf(stream, "from refs/heads/%s/b0\n", townApp(app))
 			data := page()

@@ -69,7 +69,8 @@ func (c *counter) objects(b testing.TB) int {
 
 // upload does all that a push costs between the commit that arrived and the release that can be made of it: list the
 // commit's files, select, read the manifest before, plan, store, write the manifest, flush to the disk.
-func upload(ctx context.Context, store assets.Store, bare string, commit landfall.CommitSHA, uid landfall.UID, before string,
+func upload(ctx context.Context, store assets.Store, bare string, commit landfall.CommitSHA, uid landfall.UID,
+	before string,
 ) (m *assets.Manifest, key string, err error) {
 	mirrors := &builder.Mirrors{}
 	mirror, err := mirrors.Fetch(ctx, builder.Remote{Local: bare}, branch, commit)
@@ -103,7 +104,8 @@ func upload(ctx context.Context, store assets.Store, bare string, commit landfal
 
 // uploaded uploads a commit, checks that exactly so many files and one manifest were written, that nothing was listed,
 // and what is stored for the changed files. It returns the manifest's key and how long the upload took.
-func (s *workTree) uploaded(store *counter, bare string, commit landfall.CommitSHA, before string, changed []int) (key string, took float64) {
+func (s *workTree) uploaded(store *counter, bare string, commit landfall.CommitSHA, before string,
+	changed []int) (key string, took float64) {
 	s.T.Helper()
 	had := store.objects(s.T)
 	store.created.Store(0)
@@ -120,7 +122,8 @@ func (s *workTree) uploaded(store *counter, bare string, commit landfall.CommitS
 		reads = 1 // the manifest before
 	}
 	if want := len(changed) + 1; int(created) != want || more != want || int(opened) != reads || other != 0 {
-		s.T.Fatalf("got %d files written (%d new ones), %d opened and %d other requests; want %d written, %d opened, no other",
+		s.T.Fatalf(
+			"got %d files written (%d new ones), %d opened and %d other requests; want %d written, %d opened, no other",
 			created, more, opened, other, want, reads)
 	}
 	if len(changed) > siteChanged {
@@ -176,8 +179,10 @@ func BenchmarkP6(b *testing.B) {
 		work.check(changed, inFolder(b, target))
 		starts = append(starts, timed(func() { run(b, "", "rclone", "version") }))
 	}
-	table.Notef("P6: %s. Ours reads the commit out of git and ends with a flush to the disk; rclone reads plain files and flushes nothing; %.0f %% of its time for 100 files are the start of its process.",
+	table.Notef("P6: %s. Ours reads the commit out of git and ends with a flush to the disk; rclone reads plain files "+
+		"and flushes nothing; %.0f %% of its time for 100 files are the start of its process.",
 		version(b, "rclone", "version"), 100*bench.Quantile(starts, 0.5)/bench.Quantile(some.Theirs, 0.5))
-	table.Notef("P6: in each round exactly 100 files and 1 manifest were written, 1 manifest read, nothing listed, headed or copied.")
+	table.Notef("P6: in each round exactly 100 files and 1 manifest were written, 1 manifest read, nothing listed, " +
+		"headed or copied.")
 	summarize(b, some)
 }

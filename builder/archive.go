@@ -71,14 +71,17 @@ func SelectArchive(spec ArchiveSpec, files []landfall.File) (selected []ArchiveF
 		selected = append(selected, ArchiveFile{Path: below(folder, file.Path), File: file})
 	}
 	if len(selected) == 0 && slices.Contains(matched, true) {
-		return nil, nil, invalid("archive %s is empty: exclude leaves out all that %s match", spec.Name, strings.Join(spec.Include, ", "))
+		return nil, nil, invalid("archive %s is empty: exclude leaves out all that %s match", spec.Name,
+			strings.Join(spec.Include, ", "))
 	}
 	const remedy = "commit the file, or let the App's build make it (build.outputs)"
 	if len(selected) == 0 {
-		return nil, nil, invalid("archive %s is empty: no file of the commit matches %s: %s", spec.Name, spec.globs(nil), remedy)
+		return nil, nil, invalid("archive %s is empty: no file of the commit matches %s: %s", spec.Name,
+			spec.globs(nil), remedy)
 	}
 	if slices.Contains(matched, false) {
-		warnings = append(warnings, fmt.Sprintf("archive %s: no file of the commit matches %s: %s", spec.Name, spec.globs(matched), remedy))
+		warnings = append(warnings, fmt.Sprintf("archive %s: no file of the commit matches %s: %s", spec.Name,
+			spec.globs(matched), remedy))
 	}
 	if links {
 		if err := keepLinks(selected, files); err != nil {
@@ -108,7 +111,8 @@ func keepLinks(selected []ArchiveFile, files []landfall.File) error {
 			selected[i].File = target
 		case !inside || all.Has(meant):
 			return &landfall.Error{Op: "builder.select-archive", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"%s is a symbolic link to %q, which is not in the archive: include that, too, or exclude the link", quote(f.File.Path), f.File.Target)}
+				"%s is a symbolic link to %q, which is not in the archive: include that, too, or exclude the link",
+				quote(f.File.Path), f.File.Target)}
 		}
 	}
 	return nil
@@ -194,14 +198,18 @@ const opWriteArchive = landfall.Op("builder.write-archive")
 func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io.ReadCloser, error)) error {
 	// This is the earliest time that a zip can have.
 	moment := time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
-	sorted := slices.SortedFunc(slices.Values(files), func(a, b ArchiveFile) int { return strings.Compare(a.Path, b.Path) })
+	sorted := slices.SortedFunc(slices.Values(files), func(a, b ArchiveFile) int {
+		return strings.Compare(a.Path, b.Path)
+	})
 	z := zip.NewWriter(w)
 	for i, file := range sorted {
 		if i > 0 && sorted[i-1].Path == file.Path {
-			return &landfall.Error{Op: opWriteArchive, Kind: landfall.Invalid, Message: "the archive has two files " + quote(file.Path)}
+			return &landfall.Error{Op: opWriteArchive, Kind: landfall.Invalid,
+				Message: "the archive has two files " + quote(file.Path)}
 		}
 		if !isInside(file.Path) {
-			return &landfall.Error{Op: opWriteArchive, Kind: landfall.Invalid, Message: quote(file.Path) + " cannot be a path in an archive"}
+			return &landfall.Error{Op: opWriteArchive, Kind: landfall.Invalid,
+				Message: quote(file.Path) + " cannot be a path in an archive"}
 		}
 		header := &zip.FileHeader{Name: file.Path, Method: zip.Deflate, Modified: moment}
 		header.SetMode(0o644)
@@ -297,7 +305,8 @@ func isInside(path string) bool {
 	return !bad
 }
 
-func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File, read func(landfall.File) (io.ReadCloser, error)) error {
+func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File,
+	read func(landfall.File) (io.ReadCloser, error)) error {
 	entry, err := z.CreateHeader(header)
 	if err != nil {
 		return err
@@ -323,7 +332,8 @@ func OpenArchived(r io.ReadSeeker, size int64, name string) (io.ReadCloser, erro
 	z, err := zip.NewReader(seekerAt{r}, size)
 	if err == nil {
 		err = fs.ErrNotExist
-		if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name }); i >= 0 { // z.Open would build a tree of folders first
+		// z.Open would build a tree of folders first
+		if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name }); i >= 0 {
 			var file io.ReadCloser
 			if file, err = z.File[i].Open(); err == nil {
 				return file, nil

@@ -29,8 +29,8 @@ func filesAt(paths ...string) []landfall.File {
 
 func TestSelectArchive(t *testing.T) {
 	t.Parallel()
-	files := filesAt("README.md", "src/app/.env", "src/app/a.js", "src/app/lib/b.js", "src/app/lib/b.test.js", "src/run.sh",
-		"src/application/c.js", "odd[1]/x.js", "--help.js")
+	files := filesAt("README.md", "src/app/.env", "src/app/a.js", "src/app/lib/b.js", "src/app/lib/b.test.js",
+		"src/run.sh", "src/application/c.js", "odd[1]/x.js", "--help.js")
 	for name, test := range map[string]struct {
 		include, exclude []string
 		want             []string
@@ -41,8 +41,9 @@ func TestSelectArchive(t *testing.T) {
 		"two that share one":     {[]string{"src/app/*.js", "./src/*.sh"}, nil, []string{"app/a.js", "run.sh"}, 0},
 		"a single file":          {[]string{"src/app/lib/b.js"}, nil, []string{"b.js"}, 0},
 		"nothing shared":         {[]string{"README.md", "src/app/a.js"}, nil, []string{"README.md", "src/app/a.js"}, 0},
-		"excluded":               {[]string{"src/app/**"}, []string{"**/*.test.js", "src/app/.env"}, []string{"a.js", "lib/b.js"}, 0},
-		"excluded by a folder":   {[]string{"src/app/**"}, []string{"src/app/lib"}, []string{".env", "a.js"}, 0},
+		"excluded": {[]string{"src/app/**"}, []string{"**/*.test.js", "src/app/.env"},
+			[]string{"a.js", "lib/b.js"}, 0}, "excluded by a folder": {[]string{"src/app/**"}, []string{"src/app/lib"},
+			[]string{".env", "a.js"}, 0},
 		"one glob without match": {[]string{"src/app/*.js", "src/app/*.ts"}, nil, []string{"a.js"}, 1},
 		"alternatives":           {[]string{"src/{app,application}/*.js"}, nil, []string{"app/a.js", "application/c.js"}, 0},
 		"escaped":                {[]string{`odd\[1\]/*`}, nil, []string{"x.js"}, 0},
@@ -50,7 +51,8 @@ func TestSelectArchive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			selected, warnings, err := builder.SelectArchive(builder.ArchiveSpec{Name: "hello", Include: test.include, Exclude: test.exclude}, files)
+			selected, warnings, err := builder.SelectArchive(builder.ArchiveSpec{Name: "hello", Include: test.include,
+				Exclude: test.exclude}, files)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +72,8 @@ func TestSelectArchive(t *testing.T) {
 	t.Run("nothing matches", func(t *testing.T) {
 		t.Parallel()
 		for _, spec := range []builder.ArchiveSpec{
-			{Name: "hello", Include: []string{"dist/**", "out/*"}}, {Name: "hello", Include: []string{"dist/**", "src/**"}, Exclude: []string{"src"}},
+			{Name: "hello", Include: []string{"dist/**", "out/*"}},
+			{Name: "hello", Include: []string{"dist/**", "src/**"}, Exclude: []string{"src"}},
 			{Name: "hello"},
 		} {
 			_, _, err := builder.SelectArchive(spec, files)
@@ -138,7 +141,8 @@ func TestWriteArchive(t *testing.T) {
 	wantError(t, err, landfall.Invalid, "two files a")
 
 	// What a build made has the digest that was recorded then.
-	made := []builder.ArchiveFile{{Path: "a", File: landfall.File{Path: "deploy/a", Digest: landfall.DigestOf([]byte("one"))}}}
+	made := []builder.ArchiveFile{{Path: "a",
+		File: landfall.File{Path: "deploy/a", Digest: landfall.DigestOf([]byte("one"))}}}
 	for _, text := range []string{"one", "two"} {
 		err := builder.WriteArchive(io.Discard, made, func(landfall.File) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(text)), nil
@@ -159,8 +163,8 @@ func TestMatch(t *testing.T) {
 		want       bool
 	}{
 		{"*.js", "a.js", true}, {"*.js", "x/a.js", false}, {"**/*.js", "a.js", true}, {"**/*.js", "x/y/a.js", true},
-		{"./a", "a", true}, {"a/", "a", true}, {"src/*", "src/.hidden", true}, {"src", "src/a", false}, {"[a-c].txt", "b.txt", true},
-		{"{a,b}/?", "b/x", true}, {"*", "a\nb", true}, {"[", "[", false},
+		{"./a", "a", true}, {"a/", "a", true}, {"src/*", "src/.hidden", true}, {"src", "src/a", false},
+		{"[a-c].txt", "b.txt", true}, {"{a,b}/?", "b/x", true}, {"*", "a\nb", true}, {"[", "[", false},
 	} {
 		if got := builder.Match(test.glob, test.path); got != test.want {
 			t.Errorf("Match(%q, %q) is %v, want %v", test.glob, test.path, got, test.want)
@@ -177,7 +181,8 @@ func TestListArchive(t *testing.T) {
 	var written, earlier bytes.Buffer
 	z := zip.NewWriter(&earlier)
 	for name, target := range want {
-		archive = append(archive, builder.ArchiveFile{Path: name, File: landfall.File{Path: name, Digest: landfall.DigestOf([]byte(target)), Mode: landfall.Symlink, Target: target}})
+		archive = append(archive, builder.ArchiveFile{Path: name,
+			File: landfall.File{Path: name, Digest: landfall.DigestOf([]byte(target)), Mode: landfall.Symlink, Target: target}})
 		header := &zip.FileHeader{Name: name}
 		header.SetMode(fs.ModeSymlink | 0o777)
 		if w, err := z.CreateHeader(header); err != nil {
@@ -186,14 +191,17 @@ func TestListArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := builder.WriteArchive(&written, archive, func(f landfall.File) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(f.Target)), nil })
+	err := builder.WriteArchive(&written, archive, func(f landfall.File) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(f.Target)), nil
+	})
 	if err := errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
 	list := bytes.Clone(written.Bytes())
 	entries, _, _ := bytes.Cut(list, []byte("PK\x01\x02")) // the list comes behind all of them
 	clear(entries)
-	for name, data := range map[string][]byte{"whole": written.Bytes(), "the list alone": list, "of an earlier commit": earlier.Bytes()} {
+	for name, data := range map[string][]byte{"whole": written.Bytes(), "the list alone": list,
+		"of an earlier commit": earlier.Bytes()} {
 		linked, err := builder.ListWithLinks(bytes.NewReader(data), int64(len(data)))
 		if err != nil || len(linked) != len(want) {
 			t.Errorf("%s: got %d files, %v", name, len(linked), err)
@@ -213,7 +221,8 @@ func TestListArchive(t *testing.T) {
 			t.Fatalf("got %d files, %v", len(files), err)
 		}
 		for _, f := range files {
-			if f.Mode != landfall.Symlink || f.Size != int64(len(want[f.Path])) || f.Checksum != crc32.ChecksumIEEE([]byte(want[f.Path])) || f.Target != "" {
+			if f.Mode != landfall.Symlink || f.Size != int64(len(want[f.Path])) ||
+				f.Checksum != crc32.ChecksumIEEE([]byte(want[f.Path])) || f.Target != "" {
 				t.Errorf("got %+v", f)
 			}
 		}

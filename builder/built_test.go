@@ -26,7 +26,8 @@ func builtFiles(lines ...string) []landfall.File {
 // refused.
 func TestSelectArchiveLinks(t *testing.T) {
 	t.Parallel()
-	files := builtFiles("fn/index.js", "fn/node_modules/.bin/tool -> ../tool/cli.js", "fn/node_modules/tool/cli.js", "fn/shared.js -> ../lib/shared.js", "lib/shared.js", "fn/none -> nowhere")
+	files := builtFiles("fn/index.js", "fn/node_modules/.bin/tool -> ../tool/cli.js", "fn/node_modules/tool/cli.js",
+		"fn/shared.js -> ../lib/shared.js", "lib/shared.js", "fn/none -> nowhere")
 	choose := func(files []landfall.File, include ...string) (map[string]landfall.File, error) {
 		selected, _, err := builder.SelectArchive(builder.ArchiveSpec{Name: "fn", Include: include}, files)
 		got := map[string]landfall.File{}
@@ -36,7 +37,8 @@ func TestSelectArchiveLinks(t *testing.T) {
 		return got, err
 	}
 	got, err := choose(files, "fn/**")
-	if err != nil || got["node_modules/.bin/tool"].Target != "../tool/cli.js" || got["shared.js"] != files[4] || got["none"].Target != "nowhere" {
+	if err != nil || got["node_modules/.bin/tool"].Target != "../tool/cli.js" || got["shared.js"] != files[4] ||
+		got["none"].Target != "nowhere" {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if got, err = choose(files, "fn/shared.js"); err != nil || got["shared.js"] != files[4] {

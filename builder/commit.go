@@ -108,7 +108,8 @@ func objectName(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
 		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: landfall.MessageOf(err), Err: err}
 	}
 	if len(sha) != 40 {
-		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "repositories with SHA-256 names cannot be read: use one with SHA-1 names"}
+		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "repositories with SHA-256 names cannot be read: use one with SHA-1 names"}
 	}
 	return plumbing.NewHash(string(sha)), nil
 }

@@ -18,7 +18,8 @@ func TestFetchReadAndJoinAtOnce(t *testing.T) {
 	origin := newRepository(t)
 	large := strings.Repeat("a large file that is read while packs come and go\n", 8_000)
 	contents := func(i int) map[string]string {
-		return map[string]string{"index.html": fmt.Sprint("page ", i), "large.txt": large, fmt.Sprintf("old/%d.txt", i): fmt.Sprint(i)}
+		return map[string]string{"index.html": fmt.Sprint("page ", i), "large.txt": large,
+			fmt.Sprintf("old/%d.txt", i): fmt.Sprint(i)}
 	}
 	commits := []landfall.CommitSHA{origin.commit(contents(0))}
 	origin.set(mainRef, commits[0])

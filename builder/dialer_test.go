@@ -70,7 +70,8 @@ func TestDialerLetsThePublicThrough(t *testing.T) {
 	// Nothing may leave this machine: the context has ended, so that only the check of the address can be seen.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, address := range []string{"93.184.216.34", "140.82.121.4", "2606:2800:220:1::1", "100.63.255.255", "172.32.0.1", "192.0.1.1"} {
+	for _, address := range []string{"93.184.216.34", "140.82.121.4", "2606:2800:220:1::1", "100.63.255.255", "172.32.0.1",
+		"192.0.1.1"} {
 		_, err := (&builder.Dialer{}).DialContext(ended, "tcp", net.JoinHostPort(address, "443"))
 		if err == nil || landfall.Is(err, landfall.Forbidden) {
 			t.Errorf("%s: got %v, want the network's error", address, err)
@@ -117,7 +118,8 @@ func TestDialerChecksWhatItDials(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	other := &builder.Dialer{AllowedHosts: []string{"rebind.example:1", "example"}, Lookup: resolve(netip.MustParseAddr("127.0.0.1"))}
+	other := &builder.Dialer{AllowedHosts: []string{"rebind.example:1", "example"},
+		Lookup: resolve(netip.MustParseAddr("127.0.0.1"))}
 	_, err = other.DialContext(t.Context(), "tcp", "rebind.example:"+port)
 	wantError(t, err, landfall.Forbidden)
 }
@@ -148,8 +150,8 @@ func TestCheckURL(t *testing.T) {
 	d := &builder.Dialer{AllowedHosts: []string{"git.internal", "127.0.0.1:3000"}}
 	for _, good := range []string{
 		"https://github.com/acme/shop.git", "HTTPS://GitHub.com/acme/shop", "https://git.example:8443/a%20b/c.git",
-		"http://git.internal/x.git", "https://git.internal/x", "http://127.0.0.1:3000/x.git", "https://[2606:2800:220:1::1]/x",
-		"https://xn--bcher-kva.example/x.git",
+		"http://git.internal/x.git", "https://git.internal/x", "http://127.0.0.1:3000/x.git",
+		"https://[2606:2800:220:1::1]/x", "https://xn--bcher-kva.example/x.git",
 	} {
 		if err := d.CheckURL(good); err != nil {
 			t.Errorf("%s: %v", good, err)
@@ -210,11 +212,11 @@ func TestEncodingsOfAddressesAreNotDialed(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	for _, host := range []string{
-		"localhost", "LOCALHOST", "localhost.", "localhost.localdomain", "x.localhost", "127.1", "127.0.1", "2130706433", "0x7f000001",
-		"0x7f.0.0.1", "0x7f.1", "0177.0.0.1", "017700000001", "0177.1", "00000177.0.0.1", "127.0.0.1.", "127.000.000.001",
-		"0", "0.0", "0x0", "127.0.0.1.nip.io", "[::1]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:ffff:7f00:1]", "[::]", "127.0.0.1",
-		"2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "metadata.google.internal", "metadata", "[fd00:ec2::254]",
-		"①②⑦.⓪.⓪.①", "127。0。0。1", "[::ffff:7f00:1]", "instance-data",
+		"localhost", "LOCALHOST", "localhost.", "localhost.localdomain", "x.localhost", "127.1", "127.0.1", "2130706433",
+		"0x7f000001", "0x7f.0.0.1", "0x7f.1", "0177.0.0.1", "017700000001", "0177.1", "00000177.0.0.1", "127.0.0.1.",
+		"127.000.000.001", "0", "0.0", "0x0", "127.0.0.1.nip.io", "[::1]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:ffff:7f00:1]",
+		"[::]", "127.0.0.1", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "metadata.google.internal",
+		"metadata", "[fd00:ec2::254]", "①②⑦.⓪.⓪.①", "127。0。0。1", "[::ffff:7f00:1]", "instance-data",
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+":"+port, nil)
 		if err != nil {

@@ -93,8 +93,9 @@ type meteredBody struct {
 func (m *meteredBody) Read(b []byte) (int, error) {
 	n, err := m.ReadCloser.Read(b)
 	if m.x.received.Add(int64(n)) > m.x.limit {
-		return 0, m.x.refuse(overLimit("builder.fetch", fmt.Sprintf("%s sent more than %d bytes", m.x.remote.name(), m.x.limit),
-			bytes(m.x.limit), "LANDFALL_MAX_RECEIVED_BYTES"))
+		return 0,
+			m.x.refuse(overLimit("builder.fetch", fmt.Sprintf("%s sent more than %d bytes", m.x.remote.name(), m.x.limit),
+				bytes(m.x.limit), "LANDFALL_MAX_RECEIVED_BYTES"))
 	}
 	return n, err
 }

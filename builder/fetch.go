@@ -29,7 +29,8 @@ const maxPacks = 50
 // apps do not share the right to read. It may be repeated. Kinds: NotFound (the commit is gone, the repository is empty
 // or does not exist), Unauthorized, Forbidden (an address that may not be dialed), Invalid (an address, a limit),
 // Unavailable, Canceled.
-func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName, commit landfall.CommitSHA) (*Mirror, error) {
+func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName,
+	commit landfall.CommitSHA) (*Mirror, error) {
 	const op = landfall.Op("builder.fetch")
 	name, err := objectName(op, commit)
 	if err != nil {
@@ -98,7 +99,8 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 	}
 	origin, err := url.Parse(r.URL)
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the repository's address cannot be read", Err: err}
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "the repository's address cannot be read", Err: err}
 	}
 	m.once.Do(func() { m.transport = m.dialer().Transport() })
 	x := &exchange{
@@ -106,7 +108,8 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 	}
 	endpoint, err := transport.NewEndpoint(r.URL)
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the repository's address cannot be read", Err: err}
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "the repository's address cannot be read", Err: err}
 	}
 	session, err := githttp.NewClient(&http.Client{Transport: x}).NewUploadPackSession(endpoint, nil)
 	if err != nil {
@@ -168,7 +171,8 @@ func (c *call) isRefusal(err error) bool {
 
 // fetchPack fetches wants and everything that they need, without what the mirror has.
 func (m *Mirrors) fetchPack(
-	ctx context.Context, op landfall.Op, mirror *Mirror, c *call, have map[landfall.RefName]plumbing.Hash, wants []plumbing.Hash,
+	ctx context.Context, op landfall.Op, mirror *Mirror, c *call, have map[landfall.RefName]plumbing.Hash,
+	wants []plumbing.Hash,
 ) error {
 	if len(wants) == 0 {
 		return nil
@@ -233,7 +237,8 @@ func (m *Mirror) checkCommit(op landfall.Op, ref landfall.RefName, name plumbing
 		return m.readError(op, missing)
 	}
 	if len(refs) == 0 {
-		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err, Message: m.remote.name() + " is empty: push a commit first"}
+		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err,
+			Message: m.remote.name() + " is empty: push a commit first"}
 	}
 	return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err, Message: fmt.Sprintf(
 		"commit %s of %s is not in %s any more: the branch was rewritten or deleted; push again",
@@ -252,7 +257,8 @@ func shortRef(ref landfall.RefName) string {
 
 // Heads returns the branches and tags of r (for a tag the commit to which it finally leads) and the branch that its
 // HEAD names, empty when it names none. An empty repository has no branches, which is no error. Kinds: see Fetch.
-func (m *Mirrors) Heads(ctx context.Context, r Remote) (map[landfall.RefName]landfall.CommitSHA, landfall.RefName, error) {
+func (m *Mirrors) Heads(ctx context.Context, r Remote) (map[landfall.RefName]landfall.CommitSHA,
+	landfall.RefName, error) {
 	const op = landfall.Op("builder.heads")
 	heads := make(map[landfall.RefName]landfall.CommitSHA)
 	if r.Local != "" {

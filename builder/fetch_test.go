@@ -128,7 +128,8 @@ func TestFetchOfRewrittenBranch(t *testing.T) {
 	origin := newRepository(t)
 	grow := func(what string, commits int, parents ...landfall.CommitSHA) []landfall.CommitSHA {
 		for i := range commits {
-			parents = []landfall.CommitSHA{origin.commit(map[string]string{"a": fmt.Sprint(what, i), "same": "same"}, parents...)}
+			parents = []landfall.CommitSHA{origin.commit(map[string]string{"a": fmt.Sprint(what, i), "same": "same"},
+				parents...)}
 		}
 		origin.set(mainRef, parents[0])
 		return parents
@@ -177,7 +178,8 @@ func TestFetchOfTags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mirror := fetch(t, m, remote, "refs/tags/v1-signed", outer)
 			info, err := mirror.Commit(outer)
-			if err != nil || info.SHA != c || info.Message != "a commit" || info.Author != "Ada" || info.Time.Unix() != 1700000000 {
+			if err != nil || info.SHA != c || info.Message != "a commit" || info.Author != "Ada" ||
+				info.Time.Unix() != 1700000000 {
 				t.Errorf("got %+v, %v; want commit %s", info, err, c)
 			}
 			if got, err := mirror.Peel(outer); err != nil || got != c {

@@ -45,7 +45,8 @@ func orDefault[N int | int64](field *N, value N) {
 // overLimit is the error for a figure over a limit. what is the beginning of the sentence: "the commit has 50001
 // files".
 func overLimit(op landfall.Op, what, limit, setting string) error {
-	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("%s; the limit is %s (%s)", what, limit, setting)}
+	return &landfall.Error{Op: op, Kind: landfall.Invalid,
+		Message: fmt.Sprintf("%s; the limit is %s (%s)", what, limit, setting)}
 }
 
 // bytes returns n for people: 100 MiB when that is exact, else all digits.

@@ -118,7 +118,8 @@ func Check(file landfall.File) error {
 		if file.IsBuiltLink() {
 			return nil
 		}
-		message = "is a symbolic link that leads to no file of the repository (absolute, out of it, to a folder, to nothing or to " +
+		message = "is a symbolic link that leads to no file of the repository (absolute, out of it, to a folder, to " +
+			"nothing or to " +
 			"itself): commit the file, or exclude the link"
 	case landfall.Submodule:
 		message = "is a submodule, and submodules are not fetched: commit its files, or exclude it"

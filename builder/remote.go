@@ -13,7 +13,8 @@ type Remote struct {
 	URL       string      // clone address, see CheckURL
 	Username  string      // for Password; empty: x-access-token, which GitHub and GitLab take with tokens
 	Password  secret.Text // password or token; empty: none is sent. It is sent only to the scheme, host and port of URL
-	Local     string      // when set, the bare repository at this path is the mirror: URL is only for messages, and nothing is fetched
+	// when set, the bare repository at this path is the mirror: URL is only for messages, and nothing is fetched
+	Local string
 }
 
 // folder returns the name of the mirror's folder. It is different for different namespaces and addresses, and contains

@@ -98,7 +98,8 @@ func TestRemotesThatFail(t *testing.T) {
 	t.Run("commits that are no names", func(t *testing.T) {
 		t.Parallel()
 		m := mirrors(t)
-		for _, bad := range []string{"", "main", "--upload-pack=x", strings.Repeat("A", 40), strings.Repeat("a", 41), strings.Repeat("a", 64)} {
+		for _, bad := range []string{"", "main", "--upload-pack=x", strings.Repeat("A", 40), strings.Repeat("a", 41),
+			strings.Repeat("a", 64)} {
 			_, err := m.Fetch(t.Context(), origin.local(), mainRef, landfall.CommitSHA(bad))
 			wantError(t, err, landfall.Invalid)
 		}

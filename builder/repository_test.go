@@ -219,7 +219,8 @@ func mirrors(tb testing.TB, servers ...*server) *builder.Mirrors {
 }
 
 // fetch fetches, or ends the test.
-func fetch(tb testing.TB, m *builder.Mirrors, r builder.Remote, ref landfall.RefName, commit landfall.CommitSHA) *builder.Mirror {
+func fetch(tb testing.TB, m *builder.Mirrors, r builder.Remote, ref landfall.RefName,
+	commit landfall.CommitSHA) *builder.Mirror {
 	tb.Helper()
 	mirror, err := m.Fetch(tb.Context(), r, ref, commit)
 	if err != nil {

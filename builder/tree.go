@@ -41,7 +41,8 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 		before = &listing{}
 	}
 	err = m.use(func(o *pack.Objects) error {
-		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderEntries), before: before.sizes}
+		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderEntries),
+			before: before.sizes}
 		w.sizes = make(map[plumbing.Hash]int64, len(before.sizes))
 		return w.list(ctx, folder)
 	})
@@ -91,7 +92,8 @@ func (w *walk) list(ctx context.Context, folder string) error {
 			}
 			i := slices.IndexFunc(entries, func(e object.TreeEntry) bool { return e.Name == part && e.Mode == filemode.Dir })
 			if i < 0 {
-				return &landfall.Error{Op: w.op, Kind: landfall.NotFound, Message: fmt.Sprintf("the commit has no folder %q", folder)}
+				return &landfall.Error{Op: w.op, Kind: landfall.NotFound,
+					Message: fmt.Sprintf("the commit has no folder %q", folder)}
 			}
 			at = entries[i].Hash
 		}
@@ -103,7 +105,8 @@ func (w *walk) list(ctx context.Context, folder string) error {
 		return w.tooMany(ctx, at)
 	}
 	if err == nil && w.bytes > w.limits.CommitBytes {
-		err = overLimit(w.op, fmt.Sprintf("the commit's files have %d bytes", w.bytes), bytes(w.limits.CommitBytes), "LANDFALL_MAX_COMMIT_BYTES")
+		err = overLimit(w.op, fmt.Sprintf("the commit's files have %d bytes", w.bytes), bytes(w.limits.CommitBytes),
+			"LANDFALL_MAX_COMMIT_BYTES")
 	}
 	return err
 }
@@ -224,7 +227,8 @@ func (w *walk) file(ctx context.Context, full string, e object.TreeEntry) error 
 	case len(w.files) > w.limits.Files:
 		return errTooMany
 	case f.Size > w.limits.FileBytes:
-		return overLimit(w.op, fmt.Sprintf("%q has %d bytes", full, f.Size), bytes(w.limits.FileBytes), "LANDFALL_MAX_FILE_BYTES")
+		return overLimit(w.op, fmt.Sprintf("%q has %d bytes", full, f.Size), bytes(w.limits.FileBytes),
+			"LANDFALL_MAX_FILE_BYTES")
 	}
 	return nil
 }

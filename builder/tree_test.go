@@ -62,14 +62,14 @@ func TestLinksSubmodulesAndPointers(t *testing.T) {
 	origin := newRepository(t)
 	oid := strings.Repeat("c", 40)
 	good := map[string]string{
-		"->same": "docs/page.html", "->docs/up": "../site/index.html", "->chain": "same", "->docs/dots": ".././docs//page.html",
-		"->through": "folderlink/index.html", "->run": "tools/run.sh",
+		"->same": "docs/page.html", "->docs/up": "../site/index.html", "->chain": "same",
+		"->docs/dots": ".././docs//page.html", "->through": "folderlink/index.html", "->run": "tools/run.sh",
 	}
 	bad := map[string]string{
 		"->passwd": "/etc/passwd", "->out": "../outside", "->docs/deep": "../../../../etc/passwd", "->loop": "loop",
-		"->ping": "pong", "->pong": "ping", "->nothing": "missing", "->folderlink": "site", "->docs/parent": "..", "->empty/.": "",
-		"->intosub": "vendor/lib/file", "->file/below": "x", "->dotgit": ".git/config", "->nul": "docs\x00/page.html",
-		"->long": strings.Repeat("a/", 3000), "->belowfile": "docs/page.html/x",
+		"->ping": "pong", "->pong": "ping", "->nothing": "missing", "->folderlink": "site", "->docs/parent": "..",
+		"->empty/.": "", "->intosub": "vendor/lib/file", "->file/below": "x", "->dotgit": ".git/config",
+		"->nul": "docs\x00/page.html", "->long": strings.Repeat("a/", 3000), "->belowfile": "docs/page.html/x",
 	}
 	delete(bad, "->empty/.")
 	delete(bad, "->file/below")
@@ -210,7 +210,8 @@ func TestFilesAfterFiles(t *testing.T) {
 	origin := newRepository(t)
 	m := mirrors(t)
 	m.Limits.CommitBytes = 8
-	mirror := fetch(t, m, origin.local(), mainRef, origin.commit(map[string]string{"same": "11", "->link": "same", "changed": "2"}))
+	mirror := fetch(t, m, origin.local(), mainRef,
+		origin.commit(map[string]string{"same": "11", "->link": "same", "changed": "2"}))
 	for _, test := range []struct {
 		contents map[string]string
 		want     string
@@ -259,9 +260,11 @@ func TestLimits(t *testing.T) {
 		limits builder.Limits
 		want   []string
 	}{
-		"files":        {builder.Limits{Files: 10}, []string{"the commit has 12 files", "limit is 10", "LANDFALL_MAX_FILES"}},
-		"commit bytes": {builder.Limits{CommitBytes: kib}, []string{"files have 1266 bytes", "limit is 1 KiB", "LANDFALL_MAX_COMMIT_BYTES"}},
-		"file bytes":   {builder.Limits{FileBytes: 105}, []string{"d10/f.txt", "110 bytes", "limit is 105 bytes", "LANDFALL_MAX_FILE_BYTES"}},
+		"files": {builder.Limits{Files: 10}, []string{"the commit has 12 files", "limit is 10", "LANDFALL_MAX_FILES"}},
+		"commit bytes": {builder.Limits{CommitBytes: kib},
+			[]string{"files have 1266 bytes", "limit is 1 KiB", "LANDFALL_MAX_COMMIT_BYTES"}},
+		"file bytes": {builder.Limits{FileBytes: 105},
+			[]string{"d10/f.txt", "110 bytes", "limit is 105 bytes", "LANDFALL_MAX_FILE_BYTES"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := mirrors(t)
@@ -278,8 +281,9 @@ func TestLimits(t *testing.T) {
 		limits builder.Limits
 		want   []string
 	}{
-		"received bytes": {builder.Limits{ReceivedBytes: kib}, []string{"more than 1024 bytes", "1 KiB", "LANDFALL_MAX_RECEIVED_BYTES"}},
-		"objects":        {builder.Limits{Objects: 20}, []string{"objects at once", "limit is 20", "LANDFALL_MAX_OBJECTS"}},
+		"received bytes": {builder.Limits{ReceivedBytes: kib},
+			[]string{"more than 1024 bytes", "1 KiB", "LANDFALL_MAX_RECEIVED_BYTES"}},
+		"objects": {builder.Limits{Objects: 20}, []string{"objects at once", "limit is 20", "LANDFALL_MAX_OBJECTS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := mirrors(t, s)

@@ -14,7 +14,8 @@ import (
 )
 
 func (c *Call) aliasCommand() *cobra.Command {
-	return c.group("alias", "Name versions of a function", "landfall function alias create hello prod v1.0.1\nlandfall function alias list hello",
+	return c.group("alias", "Name versions of a function",
+		"landfall function alias create hello prod v1.0.1\nlandfall function alias list hello",
 		c.aliasList(), c.aliasHistory(), c.aliasDelete(),
 		c.aliasSet(http.MethodPost, "create", "Make an alias for a version of a function, or for two with weights",
 			"landfall function alias create hello prod 3\n"+
@@ -61,9 +62,10 @@ func (c *Call) aliasList() *cobra.Command {
 
 func (c *Call) aliasHistory() *cobra.Command {
 	var namespace string
-	return inNamespace(c.get("history NAME ALIAS", "Show where an alias pointed, newest first", "landfall function alias history hello prod",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
-			moves, err := client.List[client.AliasMove](ctx, cl, aliasPath(in["name"], in["alias"], "moves"), url.Values{"namespace": {namespace}})
+	return inNamespace(c.get("history NAME ALIAS", "Show where an alias pointed, newest first",
+		"landfall function alias history hello prod", func(ctx context.Context, cl *client.Client, in Operands) error {
+			moves, err := client.List[client.AliasMove](ctx, cl, aliasPath(in["name"], in["alias"], "moves"),
+				url.Values{"namespace": {namespace}})
 			if err != nil {
 				return err
 			}
@@ -78,7 +80,8 @@ func (c *Call) aliasHistory() *cobra.Command {
 
 func (c *Call) aliasDelete() *cobra.Command {
 	var namespace string
-	return inNamespace(c.get("delete NAME ALIAS", "Remove an alias; its versions stay", "landfall function alias delete --name hello --alias qa",
+	return inNamespace(c.get("delete NAME ALIAS", "Remove an alias; its versions stay",
+		"landfall function alias delete --name hello --alias qa",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			return cl.Do(ctx, http.MethodDelete, aliasPath(in["name"], in["alias"])+inQuery(namespace), nil, nil)
 		}), &namespace)
@@ -127,7 +130,8 @@ func parseWeights(written string) (map[string]int, error) {
 		version, percent, ok := strings.Cut(part, "=")
 		n, err := strconv.Atoi(strings.TrimSuffix(percent, "%"))
 		if _, twice := weights[version]; !ok || err != nil || version == "" || twice {
-			return nil, Invalid("--weights is %q; right would be %s", landfall.Printable(written), "VERSION=PERCENT,VERSION=PERCENT, for example v1=90,v2=10")
+			return nil, Invalid("--weights is %q; right would be %s", landfall.Printable(written),
+				"VERSION=PERCENT,VERSION=PERCENT, for example v1=90,v2=10")
 		}
 		weights[version] = n
 	}

@@ -36,17 +36,19 @@ func (c *Call) appCommand() *cobra.Command {
 			}),
 		c.appSet(),
 		c.appHook(),
-		c.get("deliveries APP", "List an app's newest deliveries, also those to the shared webhook", "landfall app deliveries shop", c.appDeliveries),
-		c.appDelete(),
+		c.get("deliveries APP", "List an app's newest deliveries, also those to the shared webhook",
+			"landfall app deliveries shop", c.appDeliveries), c.appDelete(),
 		history,
-		c.get("diff APP A B", "Show what differs between two versions of an app", "landfall app diff shop live latest", c.appDiff),
+		c.get("diff APP A B", "Show what differs between two versions of an app", "landfall app diff shop live latest",
+			c.appDiff),
 		c.get("state APP AT", "Show which versions were in force at a commit or time",
 			"landfall app state shop --at 2026-11-20T15:00:00Z\nlandfall app state shop --at 3f9c1ab", c.appState),
 	)
 }
 
 // get returns a command that talks to the server.
-func (c *Call) get(use, short, example string, run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
+func (c *Call) get(use, short, example string,
+	run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
 	return c.Command(use, short, example, func(ctx context.Context, in Operands) error {
 		cl, err := c.Client()
 		if err != nil {
@@ -69,7 +71,8 @@ func (c *Call) appCreate() *cobra.Command {
 	var app client.NewApp
 	var passwordFile string
 	cmd := c.get("create NAME", "Make an app",
-		"landfall app create shop\nlandfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
+		"landfall app create shop\nlandfall app create shop --repo https://github.com/me/shop --branch main "+
+			"--repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			app.Name = in["name"]
 			if err := cmp.Or(landfall.CheckAppName(app.Name), checkPreviews(app.Previews)); err != nil {
@@ -89,15 +92,18 @@ func (c *Call) appCreate() *cobra.Command {
 		})
 	cmd.Long = `Make an app.
 
-Without --repo the built-in remote is the app's repository: push to the address that is printed, with any user name and a
-token as password.`
+Without --repo the built-in remote is the app's repository: push to the address that is printed, with any
+user name and a token as password.`
 	flags := cmd.Flags()
-	flags.StringVar(&app.Repository, "repo", "", "clone address of the repository; without it the built-in remote is the repository")
-	flags.StringVar(&app.Branch, "branch", "", "production branch (default: the remote's HEAD, or the first branch pushed: of several main, else master)")
+	flags.StringVar(&app.Repository, "repo", "",
+		"clone address of the repository; without it the built-in remote is the repository")
+	flags.StringVar(&app.Branch, "branch", "",
+		"production branch (default: the remote's HEAD, or the first branch pushed: of several main, else master)")
 	flags.StringVar(&app.Specs, "specs", "", "folder of the spec files (default: specs)")
 	flags.StringVar(&app.Folder, "folder", "", "the app's folder in its repository (default: the root)")
 	flags.StringVar(&app.Namespace, "namespace", "", "owner of the app's functions and packages (default: default)")
-	flags.StringVar(&app.Previews, "previews", "", "who sees releases that are not live: public or signed-in (default: public)")
+	flags.StringVar(&app.Previews, "previews", "",
+		"who sees releases that are not live: public or signed-in (default: public)")
 	flags.StringVar(&app.Username, "repo-user", "", "user name for the repository")
 	flags.StringVar(&passwordFile, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
@@ -105,15 +111,18 @@ token as password.`
 
 func (c *Call) appSet() *cobra.Command {
 	var username, file, branch, previews, keepFiles string
-	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new password or token for an app's repository",
-		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\nlandfall app set shop --keep-files 7d\n"+
+	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new "+
+		"password or token for an app's repository",
+		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\nlandfall app set shop "+
+			"--keep-files 7d\n"+
 			"landfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if file == "" && (branch+previews+keepFiles == "" || username != "") {
-				return Invalid("name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
-					"or another production branch: landfall app set %[1]s --branch BRANCH; or who sees releases that are not live: "+
-					"landfall app set %[1]s --previews public|signed-in; or how long files of releases that were live are served: "+
-					"landfall app set %[1]s --keep-files 24h", in["app"])
+				return Invalid(
+					"name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
+						"or another production branch: landfall app set %[1]s --branch BRANCH; or who sees releases that are not live: "+
+						"landfall app set %[1]s --previews public|signed-in; or how long files of releases that were live are served: "+
+						"landfall app set %[1]s --keep-files 24h", in["app"])
 			}
 			if err := cmp.Or(checkPreviews(previews), checkKeepFiles(keepFiles)); err != nil {
 				return err
@@ -148,25 +157,30 @@ func (c *Call) appSet() *cobra.Command {
 				}
 			}
 			if keepFiles != "" && app.KeepFiles.Duration() != landfall.Age(keepFiles).Duration() {
-				fmt.Fprintf(c.Stderr, "release.keep_files in the spec of %s is %s and goes before; %s holds once the production branch does not say it\n",
+				fmt.Fprintf(c.Stderr,
+					"release.keep_files in the spec of %s is %s and goes before; %s holds once the production branch does not say it\n",
 					printable(app.Name), printable(string(app.KeepFiles)), keepFiles)
 			}
 			return c.showApp(app)
 		})
-	cmd.Long = `Set another production branch, who sees previews, how long old files stay, or a new password or token for an app's repository.
+	cmd.Long = `Set another production branch, who sees previews, how long old files stay, or a new password or
+token for an app's repository.
 
-With --previews signed-in, releases that are not live answer only those who are signed in at this server, or send a token, and may
-read the app. It holds at once, for releases that are there already, too.
+With --previews signed-in, releases that are not live answer only those who are signed in at this server, or
+send a token, and may read the app. It holds at once, for releases that are there already, too.
 
-With --keep-files 7d, scripts, styles, images and other files that pages load are served for 7 days after their release was live, where
-the live one has no such file: pages that were open during a push go on working. 0 ends that. It holds at once, unless the newest
-release of the production branch has a release.keep_files of its own in its spec.
+With --keep-files 7d, scripts, styles, images and other files that pages load are served for 7 days after
+their release was live, where the live one has no such file: pages that were open during a push go on
+working. 0 ends that. It holds at once, unless the newest release of the production branch has a
+release.keep_files of its own in its spec.
 
-Live stays where it is until the next push to the new production branch. A password or token is used from the next run on, and
-never shown. A run that failed because the old one is refused can be repeated with landfall run retry RUN.`
+Live stays where it is until the next push to the new production branch. A password or token is used from the
+next run on, and never shown. A run that failed because the old one is refused can be repeated with landfall
+run retry RUN.`
 	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
 	cmd.Flags().StringVar(&previews, "previews", "", "who sees releases that are not live: public or signed-in")
-	cmd.Flags().StringVar(&keepFiles, "keep-files", "", "how long files of releases that were live are served: 24h, 7d, or 0 for never")
+	cmd.Flags().StringVar(&keepFiles, "keep-files", "",
+		"how long files of releases that were live are served: 24h, 7d, or 0 for never")
 	cmd.Flags().StringVar(&username, "repo-user", "", "user name for the repository (default: it stays)")
 	cmd.Flags().StringVar(&file, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
@@ -229,9 +243,9 @@ func (c *Call) appHook() *cobra.Command {
 		})
 	cmd.Long = `Show the webhook of an app, or give it a new secret.
 
-The address goes into the repository's settings at the forge, with the secret, which is shown when it is made and never again. With
---rotate there is a new one, and deliveries that are signed with the old one are refused from then on, until the forge has the new
-one. Whether deliveries come is what landfall app deliveries shows.`
+The address goes into the repository's settings at the forge, with the secret, which is shown when it is made
+and never again. With --rotate there is a new one, and deliveries that are signed with the old one are
+refused from then on, until the forge has the new one. Whether deliveries come is what landfall app deliveries shows.`
 	cmd.Flags().BoolVar(&rotate, "rotate", false, "make a new secret; the old one is refused at once")
 	return cmd
 }
@@ -287,7 +301,8 @@ func (c *Call) appDelete() *cobra.Command {
 			}
 			return c.Print(app, func(t *Table) { t.Row("deleted " + app.Name) })
 		})
-	cmd.Flags().BoolVar(&force, "force", false, "end its runs, close its addresses, and remove what it stored; the names of its functions are free")
+	cmd.Flags().BoolVar(&force, "force", false,
+		"end its runs, close its addresses, and remove what it stored; the names of its functions are free")
 	return cmd
 }
 
@@ -309,7 +324,8 @@ func (c *Call) appHistory(ctx context.Context, cl *client.Client, in Operands) e
 				cells[i] = "-"
 			}
 		}
-		if _, err := io.WriteString(w, strings.Join(cells, "\t")+"\t "+printable(strings.TrimSpace("| "+releaseOf(g)))+"\n"); err != nil {
+		if _, err := io.WriteString(w, strings.Join(cells, "\t")+"\t "+printable(strings.TrimSpace("| "+releaseOf(g)))+
+			"\n"); err != nil {
 			return err
 		}
 	}

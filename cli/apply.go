@@ -38,7 +38,8 @@ func (c *Call) apply(ctx context.Context, from apply) error {
 		from.branch = w.branch
 	}
 	if from.branch == "" {
-		fmt.Fprintln(c.Stderr, "no branch is checked out: this counts as the production branch; for a preview name another with --branch")
+		fmt.Fprintln(c.Stderr,
+			"no branch is checked out: this counts as the production branch; for a preview name another with --branch")
 	}
 	app, made, err := c.applyTo(ctx, cl, w, from)
 	if err != nil {
@@ -46,14 +47,16 @@ func (c *Call) apply(ctx context.Context, from apply) error {
 	}
 	run, err := c.applyNow(ctx, cl, w, app, from)
 	if err != nil && made && run.Release == "" && (run.State == "" || run.State.Final()) {
-		fmt.Fprintf(c.Stderr, "the app %[1]s was made, and has no release yet: mend this and type landfall spec version apply --app %[1]s; "+
-			"to give it up, which keeps its name reserved, landfall app delete %[1]s --force\n", app.Name)
+		fmt.Fprintf(c.Stderr,
+			"the app %[1]s was made, and has no release yet: mend this and type landfall spec version apply --app %[1]s; "+
+				"to give it up, which keeps its name reserved, landfall app delete %[1]s --force\n", app.Name)
 	}
 	return err
 }
 
 // applyNow brings the work tree to an app, and returns what became of it as far as that is known.
-func (c *Call) applyNow(ctx context.Context, cl *client.Client, w *worktree, app client.App, from apply) (client.Run, error) {
+func (c *Call) applyNow(ctx context.Context, cl *client.Client, w *worktree, app client.App,
+	from apply) (client.Run, error) {
 	request, err := c.bring(ctx, cl, w, app)
 	if err != nil {
 		return client.Run{}, err
@@ -83,7 +86,8 @@ func (c *Call) applyNow(ctx context.Context, cl *client.Client, w *worktree, app
 }
 
 // applyTo returns the app to apply to, and makes it when it is not there.
-func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (app client.App, made bool, err error) {
+func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (app client.App, made bool,
+	err error) {
 	name := from.app
 	if name == "" {
 		name = filepath.Base(w.top)
@@ -151,7 +155,8 @@ func checkFree(ctx context.Context, cl *client.Client, kind string, declared []s
 		if i < 0 || u.App == "" {
 			continue
 		}
-		return Invalid("%s: %s %s belongs to the app %q: apply to that one with --app %[4]s, rename it, or give this app a namespace of its own "+
+		return Invalid("%s: %s %s belongs to the app %q: apply to that one with --app %[4]s, rename it, or give this app "+
+			"a namespace of its own "+
 			"(app create --namespace)", declared[i].Pos, kind, u.Name, u.App)
 	}
 	return nil
@@ -178,7 +183,8 @@ func (c *Call) bring(ctx context.Context, cl *client.Client, w *worktree, app cl
 	request := client.Apply{ID: newApplyID(), Commit: w.head, Base: w.head, Clean: !changed && len(named) == 0}
 	if !request.Clean {
 		if len(named) > 0 {
-			fmt.Fprintf(c.Stderr, "%s that git ignores are applied too, because static names them and nothing else there\n", Count(len(named), "file"))
+			fmt.Fprintf(c.Stderr, "%s that git ignores are applied too, because static names them and nothing else there\n",
+				Count(len(named), "file"))
 		}
 		if request.Commit, err = w.snapshot(ctx, named); err != nil {
 			return request, err
@@ -226,7 +232,8 @@ func (c *Call) checkLive(ctx context.Context, cl *client.Client, run client.Run,
 		return err
 	case app.Live != run.Release && app.Held && production:
 		return &landfall.Error{Op: "cli", Kind: landfall.Conflict, Err: errHeld, Message: fmt.Sprintf(
-			"the release %s was made, but live is held at %s; landfall release live %s %s makes it live", run.Release, app.Live, app.Name, run.Release)}
+			"the release %s was made, but live is held at %s; landfall release live %s %s makes it live", run.Release, app.Live,
+			app.Name, run.Release)}
 	}
 	return nil
 }

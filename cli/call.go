@@ -65,18 +65,19 @@ func (c *Call) Run(ctx context.Context, args []string) int {
 
 const rootHelp = `Landfall makes an immutable release of every push, with an address of its own.
 
-The server is named by --server, LANDFALL_SERVER or landfall login, and is http://localhost:8080 otherwise. The token comes
-from LANDFALL_TOKEN (or the file LANDFALL_TOKEN_FILE), from landfall login, or, on the server's own machine, from its data
-folder (LANDFALL_DATA, or ./landfall-data).
+The server is named by --server, LANDFALL_SERVER or landfall login, and is http://localhost:8080 otherwise.
+The token comes from LANDFALL_TOKEN (or the file LANDFALL_TOKEN_FILE), from landfall login, or, on the
+server's own machine, from its data folder (LANDFALL_DATA, or ./landfall-data).
 
 Exit codes: 0 done, 1 internal error, 2 wrong input or a failed change, 3 no such thing, 4 conflict or superseded, 5 not
 allowed, 6 the server cannot be reached, 7 released, but live is held, 130 interrupted or cancelled.`
 
 // Tree returns the command landfall with all others below it, those of the program too.
 func (c *Call) Tree() *cobra.Command {
-	root := c.group("landfall", "Make an immutable, addressable release of every push", "landfall app create shop\nlandfall app history shop",
-		c.loginCommand(), c.statusCommand(), c.appCommand(), c.specCommand(), c.runCommand(), c.releaseCommand(),
-		c.unitCommand(unitKind{"function", "fn", "/functions"}), c.unitCommand(unitKind{"package", "pkg", "/packages"}),
+	root := c.group("landfall", "Make an immutable, addressable release of every push",
+		"landfall app create shop\nlandfall app history shop", c.loginCommand(), c.statusCommand(), c.appCommand(),
+		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(unitKind{"function", "fn", "/functions"}),
+		c.unitCommand(unitKind{"package", "pkg", "/packages"}),
 		c.routeCommand(), c.triggerCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(), c.executionCommand(),
 		c.completionCommand(), c.versionCommand(),
 	)
@@ -104,7 +105,8 @@ func (c *Call) Tree() *cobra.Command {
 			return Invalid("%v; JSON is printed with -o json", err)
 		}
 		if wrong := wrongValue.FindStringSubmatch(err.Error()); wrong != nil {
-			right := map[string]string{"int": "a whole number", "bool": "true or false"}[cmd.Flags().Lookup(wrong[2]).Value.Type()]
+			right := map[string]string{"int": "a whole number",
+				"bool": "true or false"}[cmd.Flags().Lookup(wrong[2]).Value.Type()]
 			return Invalid("--%s is %s; right would be %s", wrong[2], wrong[1], cmp.Or(right, "another value"))
 		}
 		return Invalid("%v; see: %s --help", err, cmd.CommandPath())
@@ -242,11 +244,12 @@ func (c *Call) completionCommand() *cobra.Command {
 }
 
 func (c *Call) versionCommand() *cobra.Command {
-	return c.Command("version", "Print the version of this program", "landfall version", func(context.Context, Operands) error {
-		v := struct {
-			Version string `json:"version"`
-			Go      string `json:"go"`
-		}{c.Program.Version, runtime.Version()}
-		return c.Print(v, func(t *Table) { t.Row("landfall " + v.Version) })
-	})
+	return c.Command("version", "Print the version of this program", "landfall version",
+		func(context.Context, Operands) error {
+			v := struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+			}{c.Program.Version, runtime.Version()}
+			return c.Print(v, func(t *Table) { t.Row("landfall " + v.Version) })
+		})
 }

@@ -11,7 +11,8 @@ import (
 // Help is there for every command.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{"help": "Available Commands:", "help app list": "landfall app list", "help app": "landfall app"} {
+	for args, want := range map[string]string{"help": "Available Commands:", "help app list": "landfall app list",
+		"help app": "landfall app"} {
 		var stdout, stderr bytes.Buffer
 		c := &cli.Call{Stdout: &stdout, Stderr: &stderr}
 		if code := c.Run(t.Context(), strings.Fields(args)); code != 0 || !strings.Contains(stdout.String(), want) {
@@ -53,7 +54,8 @@ func TestNoSuchCommand(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		c := &cli.Call{Stdout: &stdout, Stderr: &stderr, Getenv: func(name string) string {
-			return map[string]string{"LANDFALL_SERVER": "http://127.0.0.1:1", "LANDFALL_TOKEN": "none"}[name] // which nobody asks
+			// which nobody asks
+			return map[string]string{"LANDFALL_SERVER": "http://127.0.0.1:1", "LANDFALL_TOKEN": "none"}[name]
 		}}
 		code := c.Run(t.Context(), strings.Fields(args))
 		if code != 2 || !strings.HasPrefix(stderr.String(), "landfall: "+want) || stdout.Len() > 0 {

@@ -23,16 +23,17 @@ func (c *Call) executionCommand() *cobra.Command {
 	return c.group("execution", "Show what became of calls of functions, and call them on record",
 		"landfall execution list --function hello --state failed\nlandfall execution logs -f "+anExecution,
 		c.executionList(),
-		c.get("show ID", "Show one execution", "landfall execution show "+anExecution, func(ctx context.Context, cl *client.Client, in Operands) error {
-			var x landfall.Execution
-			if err := cl.Do(ctx, http.MethodGet, executionPath(in["id"]), nil, &x); err != nil {
-				return err
-			}
-			return c.showExecution(x)
-		}),
-		c.executionCreate(),
-		c.get("delete ID", "Delete an execution and its log; one that waits is not run", "landfall execution delete "+anExecution,
+		c.get("show ID", "Show one execution", "landfall execution show "+anExecution,
 			func(ctx context.Context, cl *client.Client, in Operands) error {
+				var x landfall.Execution
+				if err := cl.Do(ctx, http.MethodGet, executionPath(in["id"]), nil, &x); err != nil {
+					return err
+				}
+				return c.showExecution(x)
+			}),
+		c.executionCreate(),
+		c.get("delete ID", "Delete an execution and its log; one that waits is not run",
+			"landfall execution delete "+anExecution, func(ctx context.Context, cl *client.Client, in Operands) error {
 				return cl.Do(ctx, http.MethodDelete, executionPath(in["id"]), nil, nil)
 			}),
 		c.executionLogs(),
@@ -74,7 +75,8 @@ func (c *Call) executionList() *cobra.Command {
 			})
 		})
 	cmd.Flags().StringVar(&app, "app", "", "only executions of functions of this app")
-	cmd.Flags().StringVar(&function, "function", "", "only executions of this function: NAME, or NAME:VERSION for those of one version")
+	cmd.Flags().StringVar(&function, "function", "",
+		"only executions of this function: NAME, or NAME:VERSION for those of one version")
 	cmd.Flags().StringVar(&state, "state", "", "only executions in this state: queued, running, succeeded, failed")
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
 	return inNamespace(cmd, &namespace)
@@ -124,7 +126,8 @@ func (c *Call) executionCreate() *cobra.Command {
 	var number int64
 	var noWait bool
 	cmd := c.get("create FUNCTION", "Run a function, on record from the start, and wait until it is over",
-		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\nlandfall execution create hello:live --data @order.json --no-wait",
+		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\nlandfall execution create hello:live "+
+			"--data @order.json --no-wait",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			data, err := readData(c.Stdin, given)
 			if err != nil {
@@ -139,7 +142,8 @@ func (c *Call) executionCreate() *cobra.Command {
 			}
 			sync := !noWait
 			var x landfall.Execution
-			err = cl.Do(ctx, http.MethodPost, "/executions", client.NewExecution{Function: function, Number: number, Input: data, Sync: &sync}, &x)
+			err = cl.Do(ctx, http.MethodPost, "/executions",
+				client.NewExecution{Function: function, Number: number, Input: data, Sync: &sync}, &x)
 			if err != nil {
 				return err
 			}
@@ -150,8 +154,8 @@ func (c *Call) executionCreate() *cobra.Command {
 		})
 	cmd.Long = `Run a function, on record from the start, and wait until it is over.
 
-The execution is stored before it runs: it is run even if the server ends meanwhile, in the version that it was created for, and its
-answer is kept with it.`
+The execution is stored before it runs: it is run even if the server ends meanwhile, in the version that it
+was created for, and its answer is kept with it.`
 	cmd.Flags().Int64Var(&number, "version", 0, "number of the version; 0: the one that FUNCTION names, or the latest")
 	cmd.Flags().StringVar(&given, "data", "", "JSON that the function gets: text, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&given, "input", "", "as --data")
@@ -164,7 +168,10 @@ func (c *Call) executionLogs() *cobra.Command {
 	var follow bool
 	cmd := c.get("logs ID", "Print the log of an execution", "landfall execution logs -f "+anExecution,
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			return c.printLogs(ctx, cl, executionPath(in["id"])+"/log", url.Values{}, follow, func(landfall.ExecutionLog) string { return "" })
+			return c.printLogs(ctx, cl, executionPath(in["id"])+"/log", url.Values{}, follow,
+				func(landfall.ExecutionLog) string {
+					return ""
+				})
 		})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until the execution is over")
 	return cmd
@@ -184,10 +191,12 @@ func (c *Call) functionLogs() *cobra.Command {
 				namespace = ref.Namespace
 			}
 			query := url.Values{"namespace": {namespace}, "version": {ref.Selector}}
-			return c.printLogs(ctx, cl, "/functions/"+url.PathEscape(ref.Name)+"/log", query, follow, func(l landfall.ExecutionLog) string {
-				const short = 8
-				return l.Time.In(zone()).Format(time.DateTime) + "  " + printable(l.Execution[:min(len(l.Execution), short)]) + "  "
-			})
+			return c.printLogs(ctx, cl, "/functions/"+url.PathEscape(ref.Name)+"/log", query, follow,
+				func(l landfall.ExecutionLog) string {
+					const short = 8
+					return l.Time.In(zone()).Format(time.DateTime) + "  " +
+						printable(l.Execution[:min(len(l.Execution), short)]) + "  "
+				})
 		})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more, until interrupted")
 	return inNamespace(cmd, &namespace)
@@ -195,7 +204,8 @@ func (c *Call) functionLogs() *cobra.Command {
 
 // printLogs prints a log as it comes: lines for people, each behind what before says, or the pieces for programs.
 func (c *Call) printLogs(
-	ctx context.Context, cl *client.Client, path string, query url.Values, follow bool, before func(landfall.ExecutionLog) string,
+	ctx context.Context, cl *client.Client, path string, query url.Values, follow bool,
+	before func(landfall.ExecutionLog) string,
 ) error {
 	query.Set("follow", strconv.FormatBool(follow))
 	pieces := []landfall.ExecutionLog{}

@@ -17,7 +17,8 @@ import (
 // checkResult is what landfall fsck prints for programs.
 type checkResult struct {
 	Findings []landfall.Finding `json:"findings"`
-	Checked  *landfall.Checked  `json:"checked,omitempty"` // none when it was broken off: what was found until then is not all
+	// none when it was broken off: what was found until then is not all
+	Checked *landfall.Checked `json:"checked,omitempty"`
 }
 
 func (r *checkResult) add(f landfall.Finding) error {
@@ -28,7 +29,8 @@ func (r *checkResult) add(f landfall.Finding) error {
 // FsckCommand returns the command fsck. offline goes over the data of a server that is stopped, and reports whether
 // that was asked for. When it was not asked for, the running server goes over its own data.
 func (c *Call) FsckCommand(
-	offline func(ctx context.Context, found func(landfall.Finding) error) (checked landfall.Checked, asked bool, err error),
+	offline func(ctx context.Context, found func(landfall.Finding) error) (checked landfall.Checked, asked bool,
+		err error),
 ) *cobra.Command {
 	cmd := c.Command("fsck", "Go over everything that is kept, and name what is damaged",
 		"landfall fsck\nlandfall fsck -o json\nlandfall fsck --offline --data /var/lib/landfall",
@@ -52,9 +54,10 @@ func (c *Call) FsckCommand(
 			}
 			return nil
 		})
-	cmd.Long = `Go over everything that is kept, and name what is damaged: the rows and the rules that they keep, every manifest and object against
-its digest, every repository of the built-in remote by git, what builds made, and what nothing knows of. Each damage comes with what
-to do about it. Nothing is changed, and the server goes on meanwhile. The exit code is 1 when something is damaged.`
+	cmd.Long = `Go over everything that is kept, and name what is damaged: the rows and the rules that they
+keep, every manifest and object against its digest, every repository of the built-in remote by git, what
+builds made, and what nothing knows of. Each damage comes with what to do about it. Nothing is changed, and
+the server goes on meanwhile. The exit code is 1 when something is damaged.`
 	return cmd
 }
 
@@ -86,7 +89,8 @@ func (c *Call) remoteCheck(ctx context.Context, found func(landfall.Finding) err
 		case line.Done != nil:
 			return *line.Done, nil
 		default:
-			return landfall.Checked{}, &landfall.Error{Op: "cli", Kind: landfall.Unavailable, Message: "the check was broken off: " + line.Problem}
+			return landfall.Checked{}, &landfall.Error{Op: "cli", Kind: landfall.Unavailable,
+				Message: "the check was broken off: " + line.Problem}
 		}
 	}
 }
@@ -110,7 +114,8 @@ func showFindings(t *Table, r checkResult) {
 	if r.Checked == nil {
 		return
 	}
-	t.Row(strings.Join([]string{Count(r.Checked.Apps, "app"), Count(r.Checked.Releases, "release"), Count(r.Checked.Manifests, "manifest"),
+	t.Row(strings.Join([]string{Count(r.Checked.Apps, "app"), Count(r.Checked.Releases, "release"),
+		Count(r.Checked.Manifests, "manifest"),
 		Count(r.Checked.Objects, "object"), strconv.FormatInt(r.Checked.Bytes, 10) + " bytes",
 		Count(r.Checked.Repositories, "built-in repo")}, ", ") + " checked")
 }

@@ -37,8 +37,9 @@ func TestExitCodes(t *testing.T) {
 func TestExitCodesOfRuns(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[landfall.RunState]int{
-		landfall.RunSucceeded: 0, landfall.RunSkipped: 0, landfall.RunFailed: 2, landfall.RunError: 1, landfall.RunSuperseded: 4,
-		landfall.RunCancelled: 130, landfall.RunQueued: 1, landfall.RunRunning: 1, landfall.RunWaiting: 1,
+		landfall.RunSucceeded: 0, landfall.RunSkipped: 0, landfall.RunFailed: 2, landfall.RunError: 1,
+		landfall.RunSuperseded: 4, landfall.RunCancelled: 130, landfall.RunQueued: 1, landfall.RunRunning: 1,
+		landfall.RunWaiting: 1,
 	} {
 		if got := ExitCode(runError(state, "")); got != want {
 			t.Errorf("%s: got exit code %d, want %d", state, got, want)
@@ -79,9 +80,11 @@ func TestOutput(t *testing.T) {
 		Nothing *int      `json:"nothing"`
 	}{"012", "yes", time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC), "a <b> \"c\"\nd: #e", []int{1}, nil}
 	for _, test := range []struct{ format, want string }{
-		{"json", "{\n  \"number\": \"012\",\n  \"boolean\": \"yes\",\n  \"at\": \"2026-11-20T15:00:00Z\",\n  \"text\": \"a <b> \\\"c\\\"\\nd: #e\",\n" +
+		{"json", "{\n  \"number\": \"012\",\n  \"boolean\": \"yes\",\n  \"at\": \"2026-11-20T15:00:00Z\",\n  \"text\": " +
+			"\"a <b> \\\"c\\\"\\nd: #e\",\n" +
 			"  \"list\": [\n    1\n  ],\n  \"nothing\": null\n}\n"},
-		{"yaml", "at: \"2026-11-20T15:00:00Z\"\nboolean: \"yes\"\nlist:\n- 1\nnothing: null\nnumber: \"012\"\ntext: |-\n  a <b> \"c\"\n  d: #e\n"},
+		{"yaml", "at: \"2026-11-20T15:00:00Z\"\nboolean: \"yes\"\nlist:\n- 1\nnothing: null\nnumber: \"012\"\ntext: |-\n  " +
+			"a <b> \"c\"\n  d: #e\n"},
 	} {
 		var out bytes.Buffer
 		c := &Call{Stdout: &out, output: test.format}
@@ -96,17 +99,20 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	c := &Call{Getenv: func(string) string { return "" }}
 	kept := login{Server: "https://landfall.example.com", Token: "kept"}
-	for server, want := range map[string]string{"https://landfall.example.com": "kept", "https://other.example.com": "", "http://landfall.example.com": ""} {
+	for server, want := range map[string]string{"https://landfall.example.com": "kept", "https://other.example.com": "",
+		"http://landfall.example.com": ""} {
 		if got, err := c.token(server, kept); err != nil || got != want {
 			t.Errorf("%s: got token %q, %v; want %q", server, got, err, want)
 		}
 	}
-	for host, want := range map[string]bool{"localhost": true, "a.localhost": true, "127.0.0.1": true, "::1": true, "10.0.0.1": false, "localhost.example.com": false} {
+	for host, want := range map[string]bool{"localhost": true, "a.localhost": true, "127.0.0.1": true, "::1": true,
+		"10.0.0.1": false, "localhost.example.com": false} {
 		if got := isLocal(host); got != want {
 			t.Errorf("%s: got %v, want %v", host, got, want)
 		}
 	}
-	for _, server := range []string{"landfall.example.com", "ftp://a", "http://", "https://token@landfall.example.com", "://"} {
+	for _, server := range []string{"landfall.example.com", "ftp://a", "http://",
+		"https://token@landfall.example.com", "://"} {
 		c := &Call{server: server, Getenv: c.Getenv}
 		if _, err := c.address(login{}); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("%q: got %v, want an Invalid error", server, err)

@@ -32,7 +32,8 @@ func (c *Call) functionInvoke() *cobra.Command {
 	var in invocation
 	var namespace string
 	cmd := c.get("invoke NAME", "Give an event to a version of a function, and print the data of its answer",
-		"landfall function invoke hello --data '{\"name\": \"Ada\"}'\nlandfall function invoke hello:3 --data @order.json --type order.placed\n"+
+		"landfall function invoke hello --data '{\"name\": \"Ada\"}'\nlandfall function invoke hello:3 --data @order.json "+
+			"--type order.placed\n"+
 			"landfall function invoke hello:live --event --data @event.json -o json",
 		func(ctx context.Context, cl *client.Client, words Operands) error {
 			ref, err := landfall.ParseReference(words["name"])
@@ -60,14 +61,16 @@ func (c *Call) functionInvoke() *cobra.Command {
 // wordsOfAnswer are what people should know of the answer that they see.
 const wordsOfAnswer = `
 
-When the function fails, the exit code says it. A status that it answers with is an answer, as with curl and aws lambda invoke: the exit
-code is 0 with 404 and 500, too. With -o json the whole answer is printed, and its status is in "protocol".`
+When the function fails, the exit code says it. A status that it answers with is an answer, as with curl and
+aws lambda invoke: the exit code is 0 with 404 and 500, too. With -o json the whole answer is printed, and
+its status is in "protocol".`
 
 // flags gives a command the flags that say what is sent.
 func (in *invocation) flags(c *Call, cmd *cobra.Command) *cobra.Command {
 	in.notes = c.Stderr
 	cmd.Flags().StringVar(&in.data, "data", "", "data of the event: text, @FILE, or - for standard input")
-	cmd.Flags().StringVar(&in.contentType, "content-type", "", "content type of the data (default: application/json if it is JSON, else text/plain)")
+	cmd.Flags().StringVar(&in.contentType, "content-type", "",
+		"content type of the data (default: application/json if it is JSON, else text/plain)")
 	cmd.Flags().BoolVar(&in.whole, "event", false, "the data is a whole CloudEvent as JSON")
 	return cmd
 }
@@ -99,9 +102,11 @@ func (c *Call) triggerFire() *cobra.Command {
 		})
 	cmd.Long = `Fire a trigger by hand, and print the data of its answer.
 
-The function gets the event that the trigger's schedule, queue or route would give it, with the data. With --type or --event it gets that
-event, with the trigger as its source, if the trigger's filters let it pass. Schedules and queues of previews are fired by hand alone.` + wordsOfAnswer
-	cmd.Flags().StringVar(&release, "release", "", "release that the trigger is of: uid, tag, commit, latest or live (default live)")
+The function gets the event that the trigger's schedule, queue or route would give it, with the data. With
+--type or --event it gets that event, with the trigger as its source, if the trigger's filters let it pass.
+Schedules and queues of previews are fired by hand alone.` + wordsOfAnswer
+	cmd.Flags().StringVar(&release, "release", "",
+		"release that the trigger is of: uid, tag, commit, latest or live (default live)")
 	cmd.Flags().StringVar(&method, "method", http.MethodPost, "method of the request, for a trigger of a route")
 	cmd.Flags().StringVar(&in.eventType, "type", "", "type of the event, in place of the trigger's own")
 	return inNamespace(in.flags(c, cmd), &namespace)
@@ -154,7 +159,8 @@ func (in *invocation) mediaType(data []byte) string {
 		return "application/json"
 	}
 	if start := bytes.TrimSpace(data); len(start) > 0 && (start[0] == '{' || start[0] == '[') {
-		fmt.Fprintln(in.notes, "note: the data begins as JSON and is none, so it is sent as text; --content-type text/plain says so")
+		fmt.Fprintln(in.notes,
+			"note: the data begins as JSON and is none, so it is sent as text; --content-type text/plain says so")
 	}
 	return "text/plain"
 }
@@ -198,7 +204,8 @@ func (c *Call) showAnswer(answer []byte) error {
 	case c.output == "":
 		data := e.Data()
 		if IsTerminal(c.Stdout) && len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
-			data = append(slices.Clip(data), '\n') // the shell's prompt stands on a line of its own; a program gets the data as it is
+			// the shell's prompt stands on a line of its own; a program gets the data as it is
+			data = append(slices.Clip(data), '\n')
 		}
 		_, err = c.Stdout.Write(data)
 	}

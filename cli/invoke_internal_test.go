@@ -40,7 +40,8 @@ func newTerminal(t *testing.T) (person, program *os.File) {
 func TestAnswersEndTheirLine(t *testing.T) {
 	t.Parallel()
 	for data, shown := range map[string]string{"hello": "hello\r\n", `hello\n`: "hello\r\n"} {
-		answer := []byte(`{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"` + data + `"}`)
+		answer := []byte(`{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"` +
+			data + `"}`)
 		person, program := newTerminal(t)
 		if err := (&Call{Stdout: program}).showAnswer(answer); err != nil {
 			t.Fatal(err)

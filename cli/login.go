@@ -124,7 +124,8 @@ func (c *Call) dataToken(server string) string {
 	if u, err := url.Parse(server); err == nil && isLocal(u.Hostname()) {
 		file := filepath.Join(folder, TokenFile)
 		if token, err := readSecret(file); err == nil {
-			c.source = "the file " + file + ", of a data folder that is not this server's: name the right one with LANDFALL_DATA, or type landfall login"
+			c.source = "the file " + file +
+				", of a data folder that is not this server's: name the right one with LANDFALL_DATA, or type landfall login"
 			return token
 		}
 	}

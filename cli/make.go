@@ -34,8 +34,10 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 	}), &n.namespace)
 	flags := cmd.Flags()
 	flags.StringVar(&n.Environment, "env", "", "environment: nodejs, python, go, binary, … (default: as before)")
-	flags.StringVar(&n.source, "src", "", "what the environment builds from: a zip archive, a folder, a file, or the address of an archive")
-	flags.StringVar(&n.deployed, "deploy", "", "what runs as it is: a zip archive, a folder, a file, or the address of an archive")
+	flags.StringVar(&n.source, "src", "",
+		"what the environment builds from: a zip archive, a folder, a file, or the address of an archive")
+	flags.StringVar(&n.deployed, "deploy", "",
+		"what runs as it is: a zip archive, a folder, a file, or the address of an archive")
 	flags.StringVar(&n.Build, "buildcmd", "", "command that builds the source")
 	flags.StringVar(&n.Description, "description", "", "what people read beside the version")
 	flags.BoolVar(&n.NoRelease, "no-release", false, "make no release of the app that owns it")
@@ -75,7 +77,8 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, name str
 		}
 	}
 	var made client.MadeVersion
-	if err := cl.Do(ctx, http.MethodPost, k.unitPath(name, "versions")+inQuery(n.namespace), n.NewVersion, &made); err != nil {
+	if err := cl.Do(ctx, http.MethodPost, k.unitPath(name, "versions")+inQuery(n.namespace), n.NewVersion,
+		&made); err != nil {
 		return err
 	}
 	if made.Version != nil {
@@ -93,7 +96,8 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, name str
 		return err
 	}
 	var v client.Version
-	if err := cl.Do(ctx, http.MethodGet, k.unitPath(name, "versions", "latest")+inQuery(n.namespace), nil, &v); err != nil {
+	if err := cl.Do(ctx, http.MethodGet, k.unitPath(name, "versions", "latest")+inQuery(n.namespace), nil,
+		&v); err != nil {
 		return err
 	}
 	return c.showVersion(v)
@@ -220,5 +224,6 @@ func (c *Call) versionCreate(k unitKind) *cobra.Command {
 }
 
 func (c *Call) functionCreate(k unitKind) *cobra.Command {
-	return c.makeCommand(k, "create NAME", "Make a function by hand", "landfall function create hello --env nodejs --code hello.js", client.NewVersion{New: true})
+	return c.makeCommand(k, "create NAME", "Make a function by hand",
+		"landfall function create hello --env nodejs --code hello.js", client.NewVersion{New: true})
 }

@@ -11,8 +11,9 @@ import (
 )
 
 func (c *Call) namespaceCommand() *cobra.Command {
-	return c.group("namespace", "Make, list and delete namespaces, which own apps and their functions", "landfall namespace create team",
-		c.get("create NAME", "Make a namespace", "landfall namespace create team\nlandfall app create shop --namespace team",
+	return c.group("namespace", "Make, list and delete namespaces, which own apps and their functions",
+		"landfall namespace create team", c.get("create NAME", "Make a namespace",
+			"landfall namespace create team\nlandfall app create shop --namespace team",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				if err := landfall.CheckNamespaceName(in["name"]); err != nil {
 					return err
@@ -41,7 +42,9 @@ func (c *Call) namespaceCommand() *cobra.Command {
 				if err := cl.Do(ctx, http.MethodDelete, fnPath(in["name"]), nil, nil); err != nil {
 					return err
 				}
-				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) { t.Row("deleted the namespace " + in["name"]) })
+				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) {
+					t.Row("deleted the namespace " + in["name"])
+				})
 			}),
 	)
 }

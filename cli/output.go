@@ -157,7 +157,8 @@ func showChanges(t *Table, changes []landfall.UnitChange) (unchanged int) {
 }
 
 func filesChanged(f landfall.FileChange) string {
-	return strconv.Itoa(f.Added) + " added, " + strconv.Itoa(f.Changed) + " changed, " + strconv.Itoa(f.Removed) + " removed"
+	return strconv.Itoa(f.Added) + " added, " + strconv.Itoa(f.Changed) + " changed, " +
+		strconv.Itoa(f.Removed) + " removed"
 }
 
 // changesHeading is the heading above showChanges.

@@ -13,7 +13,8 @@ import (
 
 func (c *Call) queueCommand() *cobra.Command {
 	return c.group("queue", "Publish messages for an app's queue triggers, and look at those that are kept",
-		"landfall queue publish shop orders.new --data '{\"id\": 7}'\nlandfall queue read shop 'orders.*'", c.queuePublish(), c.queueRead())
+		"landfall queue publish shop orders.new --data '{\"id\": 7}'\nlandfall queue read shop 'orders.*'", c.queuePublish(),
+		c.queueRead())
 }
 
 func (c *Call) queuePublish() *cobra.Command {
@@ -21,7 +22,8 @@ func (c *Call) queuePublish() *cobra.Command {
 	var whole bool
 	var cmd *cobra.Command
 	cmd = c.get("publish APP TOPIC", "Store a message at a topic of an app",
-		"landfall queue publish shop orders.new --data '{\"id\": 7}'\nlandfall queue publish shop orders.new --data @order.json --key order-7\n"+
+		"landfall queue publish shop orders.new --data '{\"id\": 7}'\nlandfall queue publish shop orders.new --data "+
+			"@order.json --key order-7\n"+
 			"landfall queue publish shop orders.new --event --data @event.json",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if !cmd.Flags().Changed("data") {
@@ -56,8 +58,10 @@ func (c *Call) queuePublish() *cobra.Command {
 func (c *Call) queueRead() *cobra.Command {
 	var after uint64
 	var limit int
-	cmd := c.get("read APP TOPIC", "Show the messages that are kept at a topic, or at all that a pattern names (*: one word, >: the rest); none is taken away",
-		"landfall queue read shop answers\nlandfall queue read shop 'dead.>' -o json\nlandfall queue read shop '>' --after 41 --limit 10",
+	cmd := c.get("read APP TOPIC", "Show the messages that are kept at a topic, or at all that a pattern names (*: one "+
+		"word, >: the rest); none is taken away",
+		"landfall queue read shop answers\nlandfall queue read shop 'dead.>' -o json\nlandfall queue read shop '>' "+
+			"--after 41 --limit 10",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if limit < 1 {
 				return Invalid("--limit is %d; right would be 1 or more", limit)
@@ -73,7 +77,8 @@ func (c *Call) queueRead() *cobra.Command {
 			return c.Print(all, func(t *Table) {
 				t.Row("MESSAGE", "TIME", "TOPIC", "ERROR", "DATA")
 				for _, m := range all {
-					t.Row(strconv.FormatUint(m.Sequence, 10), Local(m.Time), m.Topic, strings.Join(m.Headers["Landfall-Error"], " "), shortened(m))
+					t.Row(strconv.FormatUint(m.Sequence, 10), Local(m.Time), m.Topic, strings.Join(m.Headers["Landfall-Error"], " "),
+						shortened(m))
 				}
 			})
 		})

@@ -15,14 +15,16 @@ import (
 )
 
 func (c *Call) releaseCommand() *cobra.Command {
-	return c.group("release", "Show releases, and say which is live", "landfall release list shop\nlandfall release rollback shop",
+	return c.group("release", "Show releases, and say which is live",
+		"landfall release list shop\nlandfall release rollback shop",
 		c.get("list APP", "List an app's releases, newest first", "landfall release list shop", c.releaseList),
 		c.get("show APP RELEASE", "Show one release, named by its id, a tag, live, latest or a commit",
 			"landfall release show shop live", c.releaseShow),
 		c.releaseCreate(),
 		c.releaseLive(),
 		c.releaseRollback(),
-		c.get("hold APP", "Keep live where it is: pushes make releases, but do not move it", "landfall release hold shop", c.hold(true)),
+		c.get("hold APP", "Keep live where it is: pushes make releases, but do not move it", "landfall release hold shop",
+			c.hold(true)),
 		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
 		c.get("tag APP RELEASE TAG", "Make a tag name a release: it does not expire, and answers at the tag's address",
 			"landfall release tag shop owf2k7qa beta",
@@ -37,7 +39,8 @@ func (c *Call) releaseCommand() *cobra.Command {
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.move(ctx, cl, http.MethodDelete, appPath(in, "releases", in["release"]), nil)
 			}),
-		c.get("diff APP A B", "Show what differs between two releases", "landfall release diff shop owf2k7qa live", c.appDiff),
+		c.get("diff APP A B", "Show what differs between two releases", "landfall release diff shop owf2k7qa live",
+			c.appDiff),
 	)
 }
 
@@ -99,8 +102,8 @@ func (c *Call) releaseCreate() *cobra.Command {
 		func(ctx context.Context, cl *client.Client, in Operands) error { return c.reach(ctx, cl, in, tag) })
 	cmd.Long = `Make a version of an app reachable (again).
 
-It counts among the releases that stay reachable (release.keep) as the newest of its line: when so many newer ones were made it
-expires again, unless it is live or a tag names it. With --tag it gets one.`
+It counts among the releases that stay reachable (release.keep) as the newest of its line: when so many newer
+ones were made it expires again, unless it is live or a tag names it. With --tag it gets one.`
 	cmd.Flags().StringVar(&tag, "tag", "", "name it so: a release with a tag does not expire")
 	return cmd
 }
@@ -135,7 +138,8 @@ func (c *Call) reach(ctx context.Context, cl *client.Client, in Operands, tag st
 		return err
 	}
 	if len(release.Tags) == 0 {
-		fmt.Fprintf(c.Stderr, "it expires again when enough newer releases are made; a tag keeps it: landfall release tag %s %s NAME\n", release.App, release.ID)
+		fmt.Fprintf(c.Stderr, "it expires again when enough newer releases are made; a tag keeps it: landfall release tag "+
+			"%s %s NAME\n", release.App, release.ID)
 	}
 	return c.showRelease(release)
 }
@@ -165,7 +169,8 @@ func showPointers(t *Table, app client.App) {
 // moveTag makes a tag name a release, and shows where it answers.
 func (c *Call) moveTag(ctx context.Context, cl *client.Client, in Operands) error {
 	var app client.App
-	if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", in["tag"]), pointer{Release: in["release"]}, &app); err != nil {
+	if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", in["tag"]), pointer{Release: in["release"]},
+		&app); err != nil {
 		return err
 	}
 	address, err := url.Parse(app.URL)
@@ -192,7 +197,8 @@ func (c *Call) releaseLive() *cobra.Command {
 
 func (c *Call) releaseRollback() *cobra.Command {
 	var reason string
-	cmd := c.get("rollback APP [RELEASE]", "Make the release that was live before live again, or the one named, and hold it there",
+	cmd := c.get("rollback APP [RELEASE]",
+		"Make the release that was live before live again, or the one named, and hold it there",
 		"landfall release rollback shop\nlandfall release rollback shop owf2k7qa --reason 'broken checkout'",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			return c.move(ctx, cl, http.MethodPost, appPath(in, "rollback"), pointer{in["release"], reason})

@@ -23,7 +23,9 @@ func (c *Call) routeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.printTriggers(slices.DeleteFunc(triggers, func(t client.Trigger) bool { return t.Kind != landfall.HTTPTrigger }))
+				return c.printTriggers(slices.DeleteFunc(triggers, func(t client.Trigger) bool {
+					return t.Kind != landfall.HTTPTrigger
+				}))
 			}),
 		c.routeDelete(),
 	)
@@ -65,7 +67,8 @@ The route is of the app that has the function. Without a name it gets one of its
 }
 
 // appOfFunction returns the app that was named, or else the one that has a function.
-func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, function string) (app client.App, err error) {
+func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, function string) (app client.App,
+	err error) {
 	if name == "" {
 		ref, err := landfall.ParseReference(function)
 		if err != nil {
@@ -77,7 +80,8 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 		}
 		i := slices.IndexFunc(functions, func(u client.Unit) bool { return u.Name == ref.Name })
 		if i < 0 {
-			return app, &landfall.Error{Op: "cli", Kind: landfall.NotFound, Message: "there is no function " + ref.Name + " in the namespace " + namespace}
+			return app, &landfall.Error{Op: "cli", Kind: landfall.NotFound,
+				Message: "there is no function " + ref.Name + " in the namespace " + namespace}
 		}
 		name = functions[i].App
 	}
@@ -93,8 +97,9 @@ func (c *Call) routeDelete() *cobra.Command {
 				return err
 			}
 			if t.Kind != landfall.HTTPTrigger {
-				return &landfall.Error{Op: "cli", Kind: landfall.Conflict, Message: in["name"] + " is no route but a " + string(t.Kind) +
-					": landfall trigger delete " + app.Name + " " + in["name"]}
+				return &landfall.Error{Op: "cli", Kind: landfall.Conflict,
+					Message: in["name"] + " is no route but a " + string(t.Kind) +
+						": landfall trigger delete " + app.Name + " " + in["name"]}
 			}
 			return c.deleteTrigger(ctx, cl, in)
 		})

@@ -18,8 +18,8 @@ import (
 func (c *Call) runCommand() *cobra.Command {
 	return c.group("run", "Show runs: what became of each push", "landfall run list --app shop\nlandfall run logs -f RUN",
 		c.runList(),
-		c.get("show ID", "Show one run with its steps, changes and reports", "landfall run show 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f", c.runShow),
-		c.runLogs(),
+		c.get("show ID", "Show one run with its steps, changes and reports",
+			"landfall run show 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f", c.runShow), c.runLogs(),
 		c.runRetry(),
 		c.get("cancel ID", "End an unfinished run", "landfall run cancel 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
@@ -43,7 +43,8 @@ func (c *Call) runList() *cobra.Command {
 			if limit < 0 {
 				return Invalid("--limit is %d; right would be a number of runs, or 0 for all", limit)
 			}
-			if err := oneOf("state", state, "queued", "running", "waiting", "succeeded", "failed", "error", "superseded", "skipped", "cancelled"); err != nil {
+			if err := oneOf("state", state, "queued", "running", "waiting", "succeeded", "failed", "error", "superseded",
+				"skipped", "cancelled"); err != nil {
 				return err
 			}
 			query := url.Values{}
@@ -59,7 +60,8 @@ func (c *Call) runList() *cobra.Command {
 			return c.showRuns(runs)
 		})
 	cmd.Flags().StringVar(&branch, "branch", "", "only runs of this branch")
-	cmd.Flags().StringVar(&state, "state", "", "only runs in this state: queued, running, succeeded, failed, error, superseded, skipped, cancelled")
+	cmd.Flags().StringVar(&state, "state", "",
+		"only runs in this state: queued, running, succeeded, failed, error, superseded, skipped, cancelled")
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
 	return cmd
 }
@@ -155,7 +157,8 @@ func logLine(line landfall.LogLine) string {
 
 func (c *Call) runRetry() *cobra.Command {
 	var rebuild, noWait bool
-	cmd := c.get("retry ID", "Run a commit again, and wait for what becomes of it", "landfall run retry 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f --rebuild",
+	cmd := c.get("retry ID", "Run a commit again, and wait for what becomes of it",
+		"landfall run retry 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f --rebuild",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			var run client.Run
 			err := cl.Do(ctx, http.MethodPost, runPath(in["id"])+"/retry?rebuild="+strconv.FormatBool(rebuild), nil, &run)
@@ -173,8 +176,8 @@ func (c *Call) runRetry() *cobra.Command {
 		})
 	cmd.Long = `Run a commit again, under a new run, and wait for what becomes of it.
 
-With --rebuild everything is made and stored again: so is mended what landfall fsck finds damaged of a release. The exit code tells
-what became of it, as that of landfall spec version apply does.`
+With --rebuild everything is made and stored again: so is mended what landfall fsck finds damaged of a
+release. The exit code tells what became of it, as that of landfall spec version apply does.`
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the new run and do not wait for it")
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "run build commands again, even if their output is at hand")
 	return cmd

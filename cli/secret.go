@@ -18,16 +18,18 @@ import (
 )
 
 func (c *Call) secretCommand() *cobra.Command {
-	return c.group("secret", "Give the functions of an app secrets", "landfall secret set shop STRIPE_KEY\nlandfall secret list shop",
-		c.secretSet(),
-		c.get("list APP", "List an app's secrets: their versions, who set them, and which functions name them", "landfall secret list shop", c.secretList),
-		c.secretRevoke(),
+	return c.group("secret", "Give the functions of an app secrets",
+		"landfall secret set shop STRIPE_KEY\nlandfall secret list shop", c.secretSet(),
+		c.get("list APP", "List an app's secrets: their versions, who set them, and which functions name them",
+			"landfall secret list shop", c.secretList), c.secretRevoke(),
 		c.get("delete APP NAME", "Delete a secret that no reachable release has", "landfall secret delete shop STRIPE_KEY",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				if err := cl.Do(ctx, http.MethodDelete, appPath(in, "secrets", in["name"]), nil, nil); err != nil {
 					return err
 				}
-				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) { t.Row("deleted the secret " + in["name"]) })
+				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) {
+					t.Row("deleted the secret " + in["name"])
+				})
 			}),
 	)
 }
@@ -65,23 +67,27 @@ func (c *Call) secretSet() *cobra.Command {
 		})
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) > 2 { // not shown
-			return Invalid("a value is no argument, which other users of this machine and the history of the shell could read: " +
-				"type it when asked, give it on standard input, or name a file with --from-file")
+			return Invalid(
+				"a value is no argument, which other users of this machine and the history of the shell could read: " +
+					"type it when asked, give it on standard input, or name a file with --from-file")
 		}
 		return nil
 	}
 	cmd.Long = `Set a secret, and release the app with it.
 
-The value is asked for, or read from standard input, or from a file: at most 64 KiB of text, of which one line end at the end does not
-count. A function that names the secret in its spec finds it in the environment variable of that name. Each value is a version of the
-secret. Unless --no-release says otherwise, production is released anew with it, and a rollback brings the value before back. With
---preview the value is for every branch but production; without such a value they have production's.
+The value is asked for, or read from standard input, or from a file: at most 64 KiB of text, of which one
+line end at the end does not count. A function that names the secret in its spec finds it in the environment
+variable of that name. Each value is a version of the secret. Unless --no-release says otherwise, production
+is released anew with it, and a rollback brings the value before back. With --preview the value is for every
+branch but production; without such a value they have production's.
 
-With --build the value is for build commands, and no function can have it: what private registries ask for. The builds of every push
-find it in the variable of that name. NPM_RC becomes the build's ~/.npmrc and NETRC its ~/.netrc; DOCKER_AUTH_CONFIG, the text of a
-config.json of Docker, is for images that are pulled. Pull requests of forks are not built.`
+With --build the value is for build commands, and no function can have it: what private registries ask for.
+The builds of every push find it in the variable of that name. NPM_RC becomes the build's ~/.npmrc and NETRC
+its ~/.netrc; DOCKER_AUTH_CONFIG, the text of a config.json of Docker, is for images that are pulled. Pull
+requests of forks are not built.`
 	cmd.Flags().StringVar(&file, "from-file", "", "file that holds the value")
-	cmd.Flags().BoolVar(&body.Preview, "preview", false, "the value is for every branch but production, from its next release on")
+	cmd.Flags().BoolVar(&body.Preview, "preview", false,
+		"the value is for every branch but production, from its next release on")
 	cmd.Flags().BoolVar(&body.Build, "build", false, "the value is for build commands, and for no function")
 	cmd.Flags().BoolVar(&body.NoRelease, "no-release", false, "make no release: the next one uses it")
 	return cmd
@@ -150,28 +156,32 @@ func (c *Call) secretList(ctx context.Context, cl *client.Client, in Operands) e
 				case v.Live:
 					state = "live"
 				}
-				t.Row(s.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Actor, line, state, strings.Join(s.Functions, ", "))
+				t.Row(s.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Actor, line, state,
+					strings.Join(s.Functions, ", "))
 			}
 		}
 	})
 }
 
 func (c *Call) secretRevoke() *cobra.Command {
-	cmd := c.get("revoke APP NAME", "Take the value of a version away for good", "landfall secret revoke shop STRIPE_KEY:3",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
+	cmd := c.get("revoke APP NAME", "Take the value of a version away for good",
+		"landfall secret revoke shop STRIPE_KEY:3", func(ctx context.Context, cl *client.Client, in Operands) error {
 			name, version, ok := strings.Cut(in["name"], ":")
 			if !ok || version == "" {
-				return Invalid("say which version: landfall secret revoke %s %s:NUMBER; landfall secret list %s shows them", in["app"], name, in["app"])
+				return Invalid("say which version: landfall secret revoke %s %s:NUMBER; landfall secret list %s shows them",
+					in["app"], name, in["app"])
 			}
 			var v client.SecretVersion
-			if err := cl.Do(ctx, http.MethodPost, appPath(in, "secrets", name, "revoke"), map[string]string{"version": version}, &v); err != nil {
+			if err := cl.Do(ctx, http.MethodPost, appPath(in, "secrets", name, "revoke"), map[string]string{"version": version},
+				&v); err != nil {
 				return err
 			}
 			return c.Print(v, func(t *Table) { t.Row(fmt.Sprintf("revoked %s (no. %d)", name, v.Number)) })
 		})
 	cmd.Long = `Take the value of a version away for good.
 
-The version is NAME:NUMBER. It must not be the one that the live release has: set another value first. No release with the version
-becomes live any more, by a rollback either; in releases that answer still, functions that name the secret are not run.`
+The version is NAME:NUMBER. It must not be the one that the live release has: set another value first. No
+release with the version becomes live any more, by a rollback either; in releases that answer still,
+functions that name the secret are not run.`
 	return cmd
 }

@@ -24,8 +24,8 @@ import (
 
 func (c *Call) specCommand() *cobra.Command {
 	var from apply
-	diff := c.Command("diff", "Show what applying this work tree would change", "landfall spec diff\nlandfall spec diff --app shop --branch main",
-		func(ctx context.Context, _ Operands) error {
+	diff := c.Command("diff", "Show what applying this work tree would change",
+		"landfall spec diff\nlandfall spec diff --app shop --branch main", func(ctx context.Context, _ Operands) error {
 			from.dryRun = true
 			return c.apply(ctx, from)
 		})
@@ -44,13 +44,15 @@ const (
 func (c *Call) specApply() *cobra.Command {
 	var from apply
 	cmd := c.Command("apply", "Make versions, and a release, of the work tree",
-		"landfall spec version apply\nlandfall spec version apply --app shop --branch feature\nlandfall spec version apply --dry-run",
+		"landfall spec version apply\nlandfall spec version apply --app shop --branch feature\nlandfall spec version "+
+			"apply --dry-run",
 		func(ctx context.Context, _ Operands) error { return c.apply(ctx, from) })
 	cmd.Long = `Make versions, and a release, of the work tree.
 
-The commit of a work tree without changes is applied as it is. Of one with changes, a commit of its own is made, with all
-files that git does not ignore; your index and your branches stay as they are. Where git ignores every file of an entry of
-static, the output of a build, these files are applied too. The app is made when it is not there.
+The commit of a work tree without changes is applied as it is. Of one with changes, a commit of its own is
+made, with all files that git does not ignore; your index and your branches stay as they are. Where git
+ignores every file of an entry of static, the output of a build, these files are applied too. The app is made
+when it is not there.
 
 The exit code tells what became of it: 0 done, 1 internal error, 2 the change is wrong, 4 superseded, 7 the release was
 made, but live is held and did not move to it, 130 cancelled.`
@@ -118,8 +120,9 @@ type counts struct {
 
 func countsOf(s *spec.Spec, warnings []string) counts {
 	n := counts{
-		Functions: len(s.Functions), Packages: len(s.Packages), Archives: len(s.Archives), Environments: len(s.Environments), Triggers: len(s.Triggers),
-		Network: spec.NetworkFunctions(s), Warnings: warnings,
+		Functions: len(s.Functions), Packages: len(s.Packages), Archives: len(s.Archives), Environments: len(s.Environments),
+		Triggers: len(s.Triggers),
+		Network:  spec.NetworkFunctions(s), Warnings: warnings,
 	}
 	if s.App != nil {
 		n.App, n.Static = s.App.Name, len(s.App.Static)
@@ -214,7 +217,8 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 		return spec.Implicit(), nil
 	}
 	return nil, &landfall.Error{Op: "cli", Kind: landfall.Invalid, Err: errNoSpecs, Message: fmt.Sprintf(
-		"there are neither spec files in %s nor an index.html: add one of them, or name the folder of the specs", strings.TrimSuffix(specs, "/")+"/")}
+		"there are neither spec files in %s nor an index.html: add one of them, or name the folder of the specs",
+		strings.TrimSuffix(specs, "/")+"/")}
 }
 
 // readNamed reads a file of an app's folder that a contract names.

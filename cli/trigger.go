@@ -26,8 +26,8 @@ func (c *Call) triggerCommand() *cobra.Command {
 // wordsOfHand is what people should know of what they make by hand.
 const wordsOfHand = `
 
-It becomes a version and a release of the app, as a push does, and what was released before stays as it is. The next push to production
-says again what the app is: what is to stay belongs into its specs.`
+It becomes a version and a release of the app, as a push does, and what was released before stays as it is.
+The next push to production says again what the app is: what is to stay belongs into its specs.`
 
 // triggerFlags are the flags that say what a trigger is.
 type triggerFlags struct {
@@ -40,7 +40,8 @@ type triggerFlags struct {
 // common gives a command the flags that triggers of every kind have.
 func (t *triggerFlags) common(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&t.Function, "function", "", "function that it leads to, or NAME:VERSION")
-	cmd.Flags().StringVar(&t.version, "version", "", "version of the function: uid, number, label, alias, live or digest (default: latest)")
+	cmd.Flags().StringVar(&t.version, "version", "",
+		"version of the function: uid, number, label, alias, live or digest (default: latest)")
 	cmd.Flags().StringToStringVar(&t.Config, "config", nil, "configuration over the app's, as NAME=VALUE,NAME=VALUE")
 	return inNamespace(cmd, &t.namespace)
 }
@@ -69,7 +70,8 @@ func (t *triggerFlags) trigger(line string) (client.FnTrigger, error) {
 }
 
 // putTrigger makes a trigger, which must be new.
-func (c *Call) putTrigger(ctx context.Context, cl *client.Client, app client.App, name string, t client.FnTrigger) error {
+func (c *Call) putTrigger(ctx context.Context, cl *client.Client, app client.App, name string,
+	t client.FnTrigger) error {
 	var made client.FnTrigger
 	if err := cl.Create(ctx, triggerPath(app, name), t, &made); err != nil {
 		return err
@@ -145,7 +147,8 @@ func (c *Call) triggerCreate() *cobra.Command {
 				return err
 			}
 			if trigger.URL == "" && trigger.Cron == "" && trigger.Topic == "" {
-				return Invalid("what fires the trigger is missing: --url for requests, --cron for a schedule, or --topic for messages")
+				return Invalid("what fires the trigger is missing: --url for requests, --cron for a schedule, or --topic for " +
+					"messages")
 			}
 			var app client.App
 			if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
@@ -153,7 +156,8 @@ func (c *Call) triggerCreate() *cobra.Command {
 			}
 			return c.putTrigger(ctx, cl, app, in["name"], trigger)
 		})
-	cmd.Long = "Make a trigger of a function, and release the app with it.\n\nOne of --url, --cron and --topic says what fires it." + wordsOfHand
+	cmd.Long = "Make a trigger of a function, and release the app with it.\n\nOne of --url, --cron and --topic says " +
+		"what fires it." + wordsOfHand
 	t.route(t.common(cmd))
 	cmd.Flags().StringVar(&t.Cron, "cron", "", "schedule: five fields, or six with seconds, or @hourly and the like")
 	cmd.Flags().StringVar(&t.TimeZone, "time-zone", "", "time zone of the schedule (default UTC)")
@@ -186,7 +190,8 @@ func triggerPath(app client.App, name string) string {
 }
 
 func (c *Call) triggerDelete() *cobra.Command {
-	cmd := c.get("delete APP NAME", "Delete a trigger, and release the app without it", "landfall trigger delete shop hello", c.deleteTrigger)
+	cmd := c.get("delete APP NAME", "Delete a trigger, and release the app without it",
+		"landfall trigger delete shop hello", c.deleteTrigger)
 	cmd.Long = "Delete a trigger, and release the app without it." + wordsOfHand
 	return cmd
 }
@@ -203,8 +208,8 @@ func (c *Call) deleteTrigger(ctx context.Context, cl *client.Client, in Operands
 }
 
 func (c *Call) triggerList() *cobra.Command {
-	return c.get("list APP", "List the triggers of the live release, and when time triggers are due", "landfall trigger list shop",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
+	return c.get("list APP", "List the triggers of the live release, and when time triggers are due",
+		"landfall trigger list shop", func(ctx context.Context, cl *client.Client, in Operands) error {
 			triggers, err := client.List[client.Trigger](ctx, cl, appPath(in, "triggers"), nil)
 			if err != nil {
 				return err
@@ -227,7 +232,8 @@ func (c *Call) printTriggers(triggers []client.Trigger) error {
 					outcome += ": " + f.Problem
 				}
 			}
-			t.Row(strings.TrimSuffix(string(trigger.Kind), "-trigger"), trigger.Name, trigger.Function, trigger.On, trigger.Access, next, last, outcome)
+			t.Row(strings.TrimSuffix(string(trigger.Kind), "-trigger"), trigger.Name, trigger.Function, trigger.On,
+				trigger.Access, next, last, outcome)
 		}
 	})
 }

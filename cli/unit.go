@@ -19,12 +19,14 @@ type unitKind struct {
 }
 
 func (c *Call) unitCommand(k unitKind) *cobra.Command {
-	versions := c.group("version", "Make, show, describe, download and delete the versions of a "+k.name, "landfall "+k.name+" version list hello",
-		c.versionCreate(k), c.versionList(k), c.versionShow(k), c.versionUpdate(k), c.versionDownload(k), c.versionDelete(k))
+	versions := c.group("version", "Make, show, describe, download and delete the versions of a "+k.name,
+		"landfall "+k.name+" version list hello", c.versionCreate(k), c.versionList(k), c.versionShow(k), c.versionUpdate(k),
+		c.versionDownload(k), c.versionDelete(k))
 	commands := []*cobra.Command{c.unitList(k), versions}
 	short := "Show " + k.name + "s and their versions"
 	if k.name == "function" {
-		commands = append(commands, c.functionCreate(k), c.functionShow(k), c.functionDelete(k), c.aliasCommand(), c.functionInvoke(), c.functionLogs())
+		commands = append(commands, c.functionCreate(k), c.functionShow(k), c.functionDelete(k), c.aliasCommand(),
+			c.functionInvoke(), c.functionLogs())
 		short = "Show functions and their versions, name and call them"
 	}
 	cmd := c.group(k.name, short, "landfall "+k.name+" list\nlandfall "+k.name+" version list hello", commands...)
@@ -69,7 +71,8 @@ func (c *Call) versionList(k unitKind) *cobra.Command {
 			return c.Print(versions, func(t *Table) {
 				t.Row("VERSION", "NUMBER", "CREATED", "COMMIT", "NAMES", "DESCRIPTION")
 				for _, v := range versions {
-					t.Row(v.Metadata.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Commit.Short(), versionNames(v), v.Description)
+					t.Row(v.Metadata.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Commit.Short(), versionNames(v),
+						v.Description)
 				}
 			})
 		})

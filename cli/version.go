@@ -47,13 +47,15 @@ func (k unitKind) versionOf(in Operands, namespace string) (path string, query u
 // versionUpdate is the command that makes another version, or, where nothing but a description is said, describes the
 // one that is named.
 func (c *Call) versionUpdate(k unitKind) *cobra.Command {
-	example := "landfall function version update --name foo --pkg foo-pkg --version bla\nlandfall function version update foo --code foo.py\n" +
+	example := "landfall function version update --name foo --pkg foo-pkg --version bla\nlandfall function version " +
+		"update foo --code foo.py\n" +
 		"landfall function version update foo --version 3 --description \"Answers in three languages\""
 	if k.name == "package" {
 		example = "landfall package version update --name src-pkg --src src-archive.zip\n" +
 			"landfall package version update src-pkg --version 3 --description \"With the new library\""
 	}
-	return c.makeCommand(k, "update NAME", "Make another version of a "+k.name+", or describe one", example, client.NewVersion{Update: true})
+	return c.makeCommand(k, "update NAME", "Make another version of a "+k.name+", or describe one", example,
+		client.NewVersion{Update: true})
 }
 
 // describe changes the description of a version.
@@ -63,7 +65,8 @@ func (c *Call) describe(ctx context.Context, cl *client.Client, k unitKind, name
 		return err
 	}
 	var v client.Version
-	if err := cl.Do(ctx, http.MethodPut, path+"?"+query.Encode(), map[string]string{"description": n.Description}, &v); err != nil {
+	if err := cl.Do(ctx, http.MethodPut, path+"?"+query.Encode(), map[string]string{"description": n.Description},
+		&v); err != nil {
 		return err
 	}
 	return c.showVersion(v)
@@ -73,7 +76,8 @@ func (c *Call) versionDownload(k unitKind) *cobra.Command {
 	var namespace, file string
 	var source bool
 	cmd := inNamespace(c.get("download NAME [VERSION]", "Download what a version runs, as a zip archive",
-		"landfall "+k.name+" version download hello:live\nlandfall "+k.name+" version download hello 3 --source --file hello.zip",
+		"landfall "+k.name+" version download hello:live\nlandfall "+k.name+
+			" version download hello 3 --source --file hello.zip",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			path, query, err := k.versionOf(in, namespace)
 			if err != nil {
@@ -94,7 +98,8 @@ func (c *Call) versionDownload(k unitKind) *cobra.Command {
 			return c.save(archive, file)
 		}), &namespace)
 	cmd.Flags().BoolVar(&source, "source", false, "the source of the package, where it is built, in place of what runs")
-	cmd.Flags().StringVar(&file, "file", "", "where to write it: a file that is not there yet, or - for standard output (default NAME-VERSION.zip)")
+	cmd.Flags().StringVar(&file, "file", "",
+		"where to write it: a file that is not there yet, or - for standard output (default NAME-VERSION.zip)")
 	return cmd
 }
 
@@ -208,7 +213,8 @@ func (c *Call) agreed(all client.Deletion) bool {
 
 func (c *Call) functionShow(k unitKind) *cobra.Command {
 	var namespace string
-	return inNamespace(c.get("show NAME", "Show a function's aliases and versions", "landfall function show hello\nlandfall function show hello -o json",
+	return inNamespace(c.get("show NAME", "Show a function's aliases and versions",
+		"landfall function show hello\nlandfall function show hello -o json",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			var m client.FunctionMaster
 			if err := cl.Do(ctx, http.MethodGet, k.unitPath(in["name"])+inQuery(namespace), nil, &m); err != nil {

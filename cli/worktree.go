@@ -37,7 +37,8 @@ func openWorktree(ctx context.Context) (*worktree, error) {
 	top, err := w.git(ctx, nil, "rev-parse", "--show-toplevel")
 	if err != nil {
 		folder, _ := os.Getwd() // empty when it is gone, which git says
-		return nil, Invalid("%s is not in a work tree of git: change to one, or make one with git init\n%s", folder, landfall.MessageOf(err))
+		return nil, Invalid("%s is not in a work tree of git: change to one, or make one with git init\n%s", folder,
+			landfall.MessageOf(err))
 	}
 	w.top = top
 	if head, err := w.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err == nil {
@@ -212,15 +213,17 @@ func (w *worktree) message(ctx context.Context) string {
 }
 
 // push brings a commit to a reference of a repository by HTTP. The token is seen by git alone.
-func (w *worktree) push(ctx context.Context, repository, token string, commit landfall.CommitSHA, ref landfall.RefName) error {
+func (w *worktree) push(ctx context.Context, repository, token string, commit landfall.CommitSHA,
+	ref landfall.RefName) error {
 	n, _ := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT")) // 0 when there are none
 	header := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("landfall:"+token))
 	env := []string{"GIT_CONFIG_COUNT=" + strconv.Itoa(n+2)}
 	for i, setting := range [][2]string{{"http." + repository + ".extraHeader", header}, {"credential.helper", ""}} {
-		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n+i, setting[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n+i, setting[1]))
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n+i, setting[0]),
+			fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n+i, setting[1]))
 	}
-	_, err := w.git(ctx, env, "push", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", "--quiet", "--",
-		repository, string(commit)+":"+string(ref))
+	_, err := w.git(ctx, env, "push", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no",
+		"--quiet", "--", repository, string(commit)+":"+string(ref))
 	return err
 }
 

@@ -141,7 +141,8 @@ func (s *Schema) data(e event.Event) error {
 func isJSON(contentType string) bool {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	return mediaType == "" || mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
+	return mediaType == "" || mediaType == "application/json" || mediaType == "text/json" ||
+		strings.HasSuffix(mediaType, "+json")
 }
 
 // MismatchError says what is wrong with data. It contains names from the data, but no values.

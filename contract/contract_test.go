@@ -42,20 +42,29 @@ func TestCheck(t *testing.T) {
 		`null`: "it is null; it must be an object",
 		`{"name": "Ada", "items": [{"sku": "a"}], "s3cret": "hidden"}`: "/s3cret is not known",
 		`{"items": []}`: "/items has 0 items; 1 at least; /name is missing",
-		`{"name": "hidden", "items": [{"sku": "a"}]}`:                                   "/name does not match the pattern ^[A-Z]",
-		`{"name": "A", "items": [{"sku": "a"}]}`:                                        "/name is too short: 2 characters at least",
-		`{"name": "Ada", "items": [{"sku": "a"}, {"count": 0}]}`:                        "/items/1/count must be 1 or more; /items/1/sku is missing",
-		`{"name": "Ada", "items": [{"sku": "a", "count": 1.5}]}`:                        "/items/0/count is a number; it must be an integer",
-		`{"name": "Ada", "items": [{"sku": "a"}, {"sku": "a"}]}`:                        "/items has the same item twice: 0 and 1",
-		`{"name": "Ada", "items": [{"sku": "a"}], "mail": "hidden"}`:                    "/mail is not of the format email",
-		`{"name": "Ada", "items": [{"sku": "a"}], "kind": "hidden"}`:                    `/kind must be one of "new", "repeat"`,
-		`{"name": "Ada", "items": [{"sku": "a"}], "a/b~": 1}`:                           "/a~1b~0 is not known",
-		"{\"name\":\n \"hidden\"":                                                       "it is no JSON (line 2)",
-		`{} {}`:                                                                         "it is more than one JSON value",
-		`{"name": 1e999999999, "items": []}`:                                            "it has a number of more than 64 digits, or larger than any that is computed with",
-		strings.Repeat("[", 200) + strings.Repeat("]", 200):                             "it is nested too deeply; the limit is 100 levels",
-		`"` + strings.Repeat("x", 1<<20) + `"`:                                          "it has 1048578 bytes; data that is checked has no more than 1048576",
-		`{"name": "Ada", "items": [{"sku": "a"}], "` + strings.Repeat("k", 99) + `":0}`: "/" + strings.Repeat("k", 60) + "… is not known",
+		`{"name": "hidden", "items": [{"sku": "a"}]}`: "/name does not match the " +
+			"pattern ^[A-Z]",
+		`{"name": "A", "items": [{"sku": "a"}]}`: "/name is too short: 2 " +
+			"characters at least",
+		`{"name": "Ada", "items": [{"sku": "a"}, {"count": 0}]}`: "/items/1/count must be 1 or " +
+			"more; /items/1/sku is missing",
+		`{"name": "Ada", "items": [{"sku": "a", "count": 1.5}]}`: "/items/0/count is a number; it " +
+			"must be an integer",
+		`{"name": "Ada", "items": [{"sku": "a"}, {"sku": "a"}]}`: "/items has the same item twice: " +
+			"0 and 1",
+		`{"name": "Ada", "items": [{"sku": "a"}], "mail": "hidden"}`: "/mail is not of the format email",
+		`{"name": "Ada", "items": [{"sku": "a"}], "kind": "hidden"}`: `/kind must be one of "new", "repeat"`,
+		`{"name": "Ada", "items": [{"sku": "a"}], "a/b~": 1}`:        "/a~1b~0 is not known",
+		"{\"name\":\n \"hidden\"":                                    "it is no JSON (line 2)",
+		`{} {}`:                                                      "it is more than one JSON value",
+		`{"name": 1e999999999, "items": []}`: "it has a number of more than 64 " +
+			"digits, or larger than any that is computed with",
+		strings.Repeat("[", 200) + strings.Repeat("]",
+			200): "it is nested too deeply; the limit is 100 levels",
+		`"` + strings.Repeat("x", 1<<20) +
+			`"`: "it has 1048578 bytes; data that is checked has no more than 1048576",
+		`{"name": "Ada", "items": [{"sku": "a"}], "` + strings.Repeat("k", 99) + `":0}`: "/" + strings.Repeat("k", 60) +
+			"… is not known",
 	} {
 		got := ""
 		if err := s.Check([]byte(data)); err != nil {
@@ -74,16 +83,20 @@ func TestCheck(t *testing.T) {
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{`:                                      "the schema is no JSON (line 1)",
-		`7`:                                      "the schema cannot be read: it is a number; it must be a boolean or an object",
-		`{"type": "text"}`:                       "/type fits none of the alternatives of anyOf",
-		`{"minLength": -1}`:                      "/minLength must be 0 or more",
-		`{"pattern": "("}`:                       "/pattern is not of the format regex",
-		`{"$ref": "#/$defs/gone"}`:               "the schema cannot be read",
-		`{"$ref": "https://example.com/a.json"}`: "https://example.com/a.json: other documents are not fetched; put the schema below $defs",
-		`{"$ref": "file:///etc/passwd"}`:         "file:///etc/passwd: other documents are not fetched",
-		`{"$ref": "other.json"}`:                 "other.json: other documents are not fetched",
-		`{"$schema": "https://example.com/draft"}`:                       "https://example.com/draft: other documents are not fetched",
+		`{`: "the schema is no JSON (line 1)",
+		`7`: "the schema cannot be read: it is a number; it must be a boolean or an " +
+			"object",
+		`{"type": "text"}`:         "/type fits none of the alternatives of anyOf",
+		`{"minLength": -1}`:        "/minLength must be 0 or more",
+		`{"pattern": "("}`:         "/pattern is not of the format regex",
+		`{"$ref": "#/$defs/gone"}`: "the schema cannot be read",
+		`{"$ref": "https://example.com/a.json"}`: "https://example.com/a.json: other documents " +
+			"are not fetched; put the schema below $defs",
+		`{"$ref": "file:///etc/passwd"}`: "file:///etc/passwd: other documents are not " +
+			"fetched",
+		`{"$ref": "other.json"}`: "other.json: other documents are not fetched",
+		`{"$schema": "https://example.com/draft"}`: "https://example.com/draft: other documents are " +
+			"not fetched",
 		`{"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a"}}}`: "write $ref",
 		`{"pattern": "((a{1,100}){1,9}){9}"}`:                            "the schema cannot be read",
 		`{"description": "` + strings.Repeat("x", 64<<10) + `"}`:         "the schema has 65555 bytes; the limit is 65536",
@@ -114,18 +127,29 @@ func TestCheckIsBounded(t *testing.T) {
 	nested := strings.Repeat(`{"a":`, 90) + "0" + strings.Repeat("}", 90)
 	zeros := "[" + strings.Repeat("0,", 99_000) + "0]"
 	for name, c := range map[string]struct{ schema, data, want string }{
-		"all of two":         {doubling(func(n string) string { return `{"allOf": [` + n + `,` + n + `]}` }), `""`, "too much work"},
-		"any of two, wrong":  {doubling(func(n string) string { return `{"anyOf": [` + n + `,` + n + `]}` }), `0`, "too much work"},
-		"not and reference":  {doubling(func(n string) string { return `{"not": {"allOf": [` + n + `], "not": ` + n + `}}` }), `0`, ""},
-		"items of two":       {`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"items": {"$ref": "#/$defs/s"}}, {"items": {"$ref": "#/$defs/s"}}]}}}`, deep, "too much work"},
-		"a cycle":            {`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"$ref": "#/$defs/s"}]}}}`, `0`, "does not fit"},
-		"recursion in data":  {`{"type": "object", "properties": {"a": {"$ref": "#"}}}`, nested, "is a number; it must be an object"},
-		"many wrong items":   {`{"items": {"type": "string"}}`, zeros, "and 98981 more"},
-		"many alternatives":  {`{"items": {"enum": [` + strings.Repeat(`"x",`, 3000) + `"y"]}}`, zeros, "too much work"},
-		"a pattern":          {`{"pattern": "^(a?){200}a{200}$"}`, `"` + strings.Repeat("a", 1_000_000) + `"`, "too much work"},
-		"patterns of names":  {`{"patternProperties": {"^(a|b|c)*x$": false, "(.*y){9}": false}}`, `{"` + strings.Repeat("a", 900_000) + `": 0}`, "too much work"},
-		"unique items":       {`{"uniqueItems": true}`, zeros, "the same item twice"},
-		"unevaluated fields": {doubling(func(n string) string { return `{"allOf": [` + n + `,` + n + `], "unevaluatedProperties": false}` }), `{"a": 0}`, "too much work"},
+		"all of two": {doubling(func(n string) string {
+			return `{"allOf": [` + n + `,` + n + `]}`
+		}), `""`, "too much work"},
+		"any of two, wrong": {doubling(func(n string) string {
+			return `{"anyOf": [` + n + `,` + n + `]}`
+		}), `0`, "too much work"},
+		"not and reference": {doubling(func(n string) string {
+			return `{"not": {"allOf": [` + n + `], "not": ` + n + `}}`
+		}), `0`, ""},
+		"items of two": {
+			`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"items": {"$ref": "#/$defs/s"}}, {"items": {"$ref": "#/$defs/s"}}]}}}`, deep, "too much work"}, "a cycle": {`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"$ref": "#/$defs/s"}]}}}`, `0`, "does not fit"},
+		"recursion in data": {`{"type": "object", "properties": {"a": {"$ref": "#"}}}`, nested,
+			"is a number; it must be an object"},
+		"many wrong items":  {`{"items": {"type": "string"}}`, zeros, "and 98981 more"},
+		"many alternatives": {`{"items": {"enum": [` + strings.Repeat(`"x",`, 3000) + `"y"]}}`, zeros, "too much work"},
+		"a pattern": {`{"pattern": "^(a?){200}a{200}$"}`, `"` + strings.Repeat("a", 1_000_000) + `"`,
+			"too much work"},
+		"patterns of names": {`{"patternProperties": {"^(a|b|c)*x$": false, "(.*y){9}": false}}`,
+			`{"` + strings.Repeat("a", 900_000) + `": 0}`, "too much work"},
+		"unique items": {`{"uniqueItems": true}`, zeros, "the same item twice"},
+		"unevaluated fields": {doubling(func(n string) string {
+			return `{"allOf": [` + n + `,` + n + `], "unevaluatedProperties": false}`
+		}), `{"a": 0}`, "too much work"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := compiled(t, c.schema)
@@ -139,7 +163,8 @@ func TestCheckIsBounded(t *testing.T) {
 				t.Errorf("got %.200v, want %q", err, c.want)
 			}
 			// A check that was given up leaves the schema as it was.
-			if wrong, ok := errors.AsType[*contract.MismatchError](s.Check([]byte(c.data))); !ok || wrong.Error() != err.Error() {
+			if wrong, ok := errors.AsType[*contract.MismatchError](s.Check([]byte(c.data))); !ok ||
+				wrong.Error() != err.Error() {
 				t.Errorf("once more: %v", wrong)
 			}
 		})
@@ -173,7 +198,8 @@ func TestTake(t *testing.T) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", text, err)
-		case want != "" && (err == nil || landfall.KindOf(err) != landfall.Invalid || !strings.HasSuffix(landfall.MessageOf(err), ": "+want)):
+		case want != "" && (err == nil || landfall.KindOf(err) != landfall.Invalid ||
+			!strings.HasSuffix(landfall.MessageOf(err), ": "+want)):
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
@@ -224,7 +250,8 @@ func TestJudge(t *testing.T) {
 	for _, one := range []struct{ test, answer, want string }{
 		{`{"name": "a"}`, `, "data": {"total": 1}}`, ""},
 		{`{"name": "a", "answer": {"total": 1.0}}`, `, "data": {"total": 1}}`, ""},
-		{`{"name": "a", "answer": {"total": 2}}`, `, "data": {"total": 1}}`, `the answer is {"total": 1}; it must be {"total": 2}`},
+		{`{"name": "a", "answer": {"total": 2}}`, `, "data": {"total": 1}}`,
+			`the answer is {"total": 1}; it must be {"total": 2}`},
 		{`{"name": "a"}`, `, "data": {"sum": 1}}`, `/total is missing; what came is {"sum": 1}`},
 		{`{"name": "a"}`, `}`, "it is null; it must be an object; what came is no data"},
 		{`{"name": "a"}`, `, "error": {"message": "no stock"}}`, "the answer is an error: no stock"},
@@ -262,7 +289,8 @@ func TestRequest(t *testing.T) {
 	if err != nil || e.Type() != "order.placed" || string(e.Data()) != "7" {
 		t.Errorf("%v %v", e, err)
 	}
-	if _, err := (contract.Test{Name: "ada", Event: json.RawMessage(`{"specversion": "3"}`)}).Request(); landfall.KindOf(err) != landfall.Invalid {
+	if _, err := (contract.Test{Name: "ada",
+		Event: json.RawMessage(`{"specversion": "3"}`)}).Request(); landfall.KindOf(err) != landfall.Invalid {
 		t.Errorf("an event of another version: %v", err)
 	}
 }

@@ -161,7 +161,8 @@ func (s *Schema) bound() error {
 
 // count makes a schema count its work: the library checks the format before anything that may take long.
 func (s *Schema) count(one *jsonschema.Schema) {
-	const single, again = 1, 20                       // a schema that looks at the same value again must be found among all that do
+	// a schema that looks at the same value again must be found among all that do
+	const single, again = 1, 20
 	checked, once, each := one.Format, single, single // for the value, and for each value in it
 	for _, child := range children(one) {
 		weight := single
@@ -225,7 +226,8 @@ func appliesToMembers(s, child *jsonschema.Schema) bool {
 // children returns the schemas that a schema applies.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	all := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{
-		s.Ref, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema,
+		s.Ref, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020,
+		s.UnevaluatedItems, s.ContentSchema,
 	})
 	for _, more := range []map[string]*jsonschema.Schema{s.Properties, s.DependentSchemas} {
 		for _, one := range more {

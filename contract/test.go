@@ -16,7 +16,8 @@ type Test struct {
 	Event  json.RawMessage `json:"event,omitempty"`  // a CloudEvent; missing required attributes are filled in
 	Data   json.RawMessage `json:"data,omitempty"`   // of the event, in place of Event
 	Answer json.RawMessage `json:"answer,omitempty"` // data of the answer; empty: any data
-	Status int             `json:"status,omitempty"` // the status of the answer over HTTP; 0: any, and the answer is no error
+	// the status of the answer over HTTP; 0: any, and the answer is no error
+	Status int `json:"status,omitempty"`
 }
 
 // Request returns the event of the test. Invalid when it is none.
@@ -32,7 +33,8 @@ func (t Test) Request() (event.Event, error) {
 	}
 	if _, draft := members["cloud-events-version"]; !draft {
 		for name, value := range map[string]string{
-			"specversion": "1.0", "id": t.Name, "source": "/test", "type": "dev.landfall.test", "time": time.Now().UTC().Format(time.RFC3339),
+			"specversion": "1.0", "id": t.Name, "source": "/test", "type": "dev.landfall.test",
+			"time": time.Now().UTC().Format(time.RFC3339),
 		} {
 			if _, given := members[name]; given {
 				continue

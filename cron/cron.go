@@ -138,7 +138,8 @@ func (s *Schedule) parseDescriptor(rest words) error {
 		parsed, err := robfig.NewParser(robfig.Descriptor).Parse(name.text)
 		fields, ok := parsed.(*robfig.SpecSchedule)
 		if err != nil || !ok {
-			return name.invalid("%s is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every", strconv.Quote(name.text))
+			return name.invalid("%s is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every",
+				strconv.Quote(name.text))
 		}
 		s.setFields(fields)
 	}
@@ -182,7 +183,8 @@ func (s *Schedule) parseFields(rest words) error {
 		alone := []string{"*", "*", "*", "*", "*", "*"} // for finding the wrong field
 		texts[i], alone[i] = given[i].text, given[i].text
 		if _, err := parser.Parse(strings.Join(alone, " ")); err != nil || strings.Trim(given[i].text, ",") == "" {
-			return given[i].invalid("%s is no %s: it is %s, *, a range such as 1-5, a step such as */2, or a list of these with commas",
+			return given[i].invalid("%s is no %s: it is %s, *, a range such as 1-5, a step such as */2, or a list of these "+
+				"with commas",
 				strconv.Quote(given[i].text), f.name, f.values)
 		}
 	}
@@ -194,7 +196,8 @@ func (s *Schedule) parseFields(rest words) error {
 	s.setFields(fields)
 	const day, month = 3, 4
 	if s.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // it includes two leap years
-		return given[day].invalid("no month of %s has a day of %s, so this is never due", strconv.Quote(texts[month]), strconv.Quote(texts[day]))
+		return given[day].invalid("no month of %s has a day of %s, so this is never due", strconv.Quote(texts[month]),
+			strconv.Quote(texts[day]))
 	}
 	return nil
 }

@@ -64,26 +64,28 @@ func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, select
 // DeleteFunction deletes a function: its aliases, and all its versions. Its packages stay. Conflict, with all that
 // holds a version, when an accessible release or an execution does; force lets such releases expire first, but never a
 // live one or one that a tag holds. With dry nothing is deleted.
-func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor string, force, dry bool) (Deletion, error) {
-	return editor.delete(ctx, deletion{row: row, actor: actor, force: force, whole: true}, dry, func(ctx context.Context, d *deletion) error {
-		aliases, err := d.tx.Aliases(ctx, d.row.ID)
-		if err != nil {
-			return err
-		}
-		for _, a := range aliases {
-			d.Aliases = append(d.Aliases, landfall.Reference{Name: d.row.Unit.Name, Selector: a.Name})
-		}
-		versions, err := d.selected(ctx, AllVersions)
-		if err != nil {
-			return err
-		}
-		for _, v := range versions {
-			if err := d.add(ctx, d.row, v); err != nil {
+func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor string, force,
+	dry bool) (Deletion, error) {
+	return editor.delete(ctx, deletion{row: row, actor: actor, force: force, whole: true}, dry,
+		func(ctx context.Context, d *deletion) error {
+			aliases, err := d.tx.Aliases(ctx, d.row.ID)
+			if err != nil {
 				return err
 			}
-		}
-		return nil
-	})
+			for _, a := range aliases {
+				d.Aliases = append(d.Aliases, landfall.Reference{Name: d.row.Unit.Name, Selector: a.Name})
+			}
+			versions, err := d.selected(ctx, AllVersions)
+			if err != nil {
+				return err
+			}
+			for _, v := range versions {
+				if err := d.add(ctx, d.row, v); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 }
 
 // delete finds out what is to go, and deletes it unless something holds it.
@@ -106,7 +108,8 @@ func (editor *Editor) delete(
 		}
 		gone = d.Deletion
 		if len(d.refusal) > 0 {
-			return &landfall.Error{Op: "deploy.delete", Kind: landfall.Conflict, Message: strings.Join(d.refusal, "; ") + "; nothing was deleted"}
+			return &landfall.Error{Op: "deploy.delete", Kind: landfall.Conflict,
+				Message: strings.Join(d.refusal, "; ") + "; nothing was deleted"}
 		}
 		if dry {
 			return nil
@@ -157,7 +160,8 @@ func (d *deletion) selected(ctx context.Context, selector string) ([]landfall.Ve
 	}
 	versions, err := d.tx.Versions(ctx, d.row.ID, true)
 	if err == nil && len(versions) == 0 {
-		err = &landfall.Error{Op: "deploy.delete", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no version", d.row.Unit)}
+		err = &landfall.Error{Op: "deploy.delete", Kind: landfall.NotFound,
+			Message: fmt.Sprintf("%s has no version", d.row.Unit)}
 	}
 	return versions, err
 }
@@ -209,7 +213,8 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 		switch {
 		case h.Kind == "alias" && d.whole:
 		case h.Kind == "alias":
-			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION)", h.Name, row.Unit.Name))
+			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION)", h.Name,
+				row.Unit.Name))
 		case h.Kind == "release" && release == d.app.Live:
 			held = append(held, fmt.Sprintf("the release %s, which is live", h.Name))
 		case h.Kind == "release" && d.force:
@@ -235,7 +240,8 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 		}
 	}
 	if len(held) > 0 {
-		d.refusal = append(d.refusal, fmt.Sprintf("%s no. %d (%s) is in use by %s", v.Unit, v.Number, v.ObjectName(), strings.Join(held, ", ")))
+		d.refusal = append(d.refusal, fmt.Sprintf("%s no. %d (%s) is in use by %s", v.Unit, v.Number, v.ObjectName(),
+			strings.Join(held, ", ")))
 		return nil
 	}
 	d.Versions = append(d.Versions, v)

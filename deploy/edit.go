@@ -51,7 +51,8 @@ type edit struct {
 // edit lets change modify the units of an app, and releases the result with the message that change returns. Conflict
 // when nothing of the app was applied yet.
 func (editor *Editor) edit(
-	ctx context.Context, app landfall.App, actor string, change func(ctx context.Context, e *edit) (message string, added bool, err error),
+	ctx context.Context, app landfall.App, actor string,
+	change func(ctx context.Context, e *edit) (message string, added bool, err error),
 ) (made EditResult, err error) {
 	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
 		e, err := editor.newEdit(ctx, tx, app.ID, actor)
@@ -129,7 +130,8 @@ func (e *edit) apply(
 	ctx context.Context, unit versioning.Unit, beside []store.GroupUnit, made map[landfall.UnitID]landfall.NewVersion,
 ) (store.GroupUnit, error) {
 	apply := versioning.Apply{
-		App: e.app, UID: e.uid, Commit: e.base.Commit, Production: true, At: e.by.Now(), Units: []versioning.Unit{unit}, Beside: beside, New: made,
+		App: e.app, UID: e.uid, Commit: e.base.Commit, Production: true, At: e.by.Now(), Units: []versioning.Unit{unit},
+		Beside: beside, New: made,
 	}
 	applied, err := apply.Versions(ctx, e.tx)
 	if err != nil {
@@ -177,8 +179,9 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 		return "", "", err
 	}
 	if !complete && !e.unreleased {
-		return "", "", &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "what production applied last is not stored any more, so " +
-			"no release can be made of it: push or retry its run"}
+		return "", "", &landfall.Error{Op: op, Kind: landfall.Conflict,
+			Message: "what production applied last is not stored any more, so " +
+				"no release can be made of it: push or retry its run"}
 	}
 	note, err := e.point(ctx, g, message)
 	return g.UID, note, err
@@ -191,7 +194,8 @@ func (e *edit) pinSecrets(ctx context.Context) (err error) {
 			continue
 		}
 		if e.units[i], err = Pin(ctx, e.tx, e.app, u.Unit.Name, landfall.Production); err != nil {
-			return &landfall.Error{Op: "deploy.edit", Kind: landfall.Conflict, Err: err, Message: "a release needs " + landfall.MessageOf(err)}
+			return &landfall.Error{Op: "deploy.edit", Kind: landfall.Conflict, Err: err,
+				Message: "a release needs " + landfall.MessageOf(err)}
 		}
 	}
 	return nil
@@ -217,7 +221,8 @@ func (e *edit) group(ctx context.Context, digest landfall.Digest, message string
 func (e *edit) point(ctx context.Context, g landfall.Group, message string) (string, error) {
 	at := e.by.Now()
 	ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch)
-	err := e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production, Actor: e.actor, Created: at})
+	err := e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production,
+		Actor: e.actor, Created: at})
 	if err != nil {
 		return "", err
 	}
@@ -226,7 +231,8 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 			return "", err
 		}
 	}
-	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: !e.unreleased, ReleaseURL: e.by.ReleaseURL, Now: e.by.Now}
+	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: !e.unreleased, ReleaseURL: e.by.ReleaseURL,
+		Now: e.by.Now}
 	reason := strings.ToLower(message[:1]) + message[1:]
 	if err := u.applyProduction(ctx, !e.unreleased, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
 		return "", err
@@ -245,7 +251,8 @@ type NewTrigger struct {
 
 // PutTrigger sets a trigger and releases the app with it. Conflict when a trigger of another kind has the name; with
 // Add, when any trigger has it.
-func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (EditResult, error) {
+func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger,
+	actor string) (EditResult, error) {
 	id := trigger.ID
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutTrigger"
@@ -259,7 +266,8 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 			}
 			if trigger.Add || other.Kind != id.Kind {
 				return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-					"%s has a trigger %s already, of the kind %s: choose another name, or delete it first", app.Name, id.Name, other.Kind)}
+					"%s has a trigger %s already, of the kind %s: choose another name, or delete it first", app.Name, id.Name,
+					other.Kind)}
 			}
 			others = slices.Delete(others, i, i+1)
 			break
@@ -335,7 +343,8 @@ func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, a
 		e.units = slices.DeleteFunc(e.units, named)
 		switch before - len(e.units) {
 		case 0:
-			return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
+			return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.NotFound,
+				Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
 		case 1:
 			return "Deleted the trigger " + name, false, nil
 		}
@@ -354,7 +363,8 @@ type NewFunction struct {
 
 // PutFunction gives a function other resources, or makes a copy of another function, and releases the app with it. For
 // an existing function, Like may only name the version in force; else Conflict.
-func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (EditResult, error) {
+func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction,
+	actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutFunction"
 		if err := spec.CheckName(f.Name); err != nil {
@@ -368,7 +378,8 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 		}
 		if there && from != id || e.index(from) < 0 {
 			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new one like one that %s has",
+				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new "+
+					"one like one that %s has",
 				id, from, app.Name)}
 		}
 		v, err := e.version(ctx, e.units[e.index(from)])
@@ -379,8 +390,9 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 			return "", false, err
 		}
 		if editor.RequireTests {
-			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "this installation releases only functions that pass their " +
-				"tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it"}
+			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict,
+				Message: "this installation releases only functions that pass their " +
+					"tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it"}
 		}
 		d := versioning.Declared{Unit: id}
 		if d.Spec, err = spec.WithResources(v.Spec, f.Resources); err != nil {
@@ -390,7 +402,8 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 		if err != nil {
 			return "", false, err
 		}
-		d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(d.Spec)}, {Kind: landfall.EnvironmentUnit, Name: stored.Environment.Name}}
+		d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(d.Spec)},
+			{Kind: landfall.EnvironmentUnit, Name: stored.Environment.Name}}
 		added, err := e.put(ctx, d)
 		if err == nil {
 			err = e.annotate(ctx, id, f.Annotations)
@@ -407,7 +420,8 @@ func (e *edit) checkCurrent(ctx context.Context, v landfall.Version, ref landfal
 	meant, err := versioning.Find(ctx, e.tx, e.app.Namespace, landfall.FunctionUnit, ref)
 	if err == nil && meant.Number != v.Number {
 		err = &landfall.Error{Op: "deploy.PutFunction", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s is not the version that production has, which is %s:%s: an alias or a trigger names an older one, and a rollback goes back to it",
+			"%s is not the version that production has, which is %s:%s: an alias or a trigger names an older one, and a "+
+				"rollback goes back to it",
 			ref, ref.Name, v.UID)}
 	}
 	return err
@@ -419,7 +433,8 @@ func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, 
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		at := e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
 		if at < 0 {
-			return "", false, &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
+			return "", false, &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.NotFound,
+				Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
 		}
 		if err := e.checkUnused(ctx, e.units[at]); err != nil {
 			return "", false, err
@@ -432,7 +447,8 @@ func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, 
 // checkUnused fails with Conflict while triggers or aliases name a function.
 func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 	inUse := func(format string, args ...any) error {
-		return &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.Conflict, Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
+		return &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.Conflict,
+			Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
 	}
 	triggers, err := e.triggers(ctx)
 	if err != nil {
@@ -440,14 +456,16 @@ func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 	}
 	for _, t := range triggers {
 		if slices.Contains(functionsOf(t), f.Unit.Name) {
-			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)", e.app.Name, t.Name)
+			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)",
+				e.app.Name, t.Name)
 		}
 	}
 	aliases, err := e.tx.Aliases(ctx, f.UnitID)
 	if err != nil || len(aliases) == 0 {
 		return err
 	}
-	return inUse("has the alias %[2]s: delete that first (landfall function alias delete %[1]s %[2]s)", f.Unit.Name, aliases[0].Name)
+	return inUse("has the alias %[2]s: delete that first (landfall function alias delete %[1]s %[2]s)", f.Unit.Name,
+		aliases[0].Name)
 }
 
 // dropSecrets removes the secrets that no function names any more.
@@ -477,7 +495,8 @@ func (e *edit) dropSecrets(ctx context.Context) error {
 
 // PutConfig sets the configuration of an app, the canonical JSON of an object, and releases it. Without config the app
 // has no configuration. The annotations are the app's.
-func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (EditResult, error) {
+func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations,
+	actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const message = "Set the configuration"
 		id := landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}

@@ -28,7 +28,8 @@ type sameContent struct {
 	held     bool
 }
 
-func surplusOf(line landfall.Line, releases []landfall.Release, held map[landfall.UID]bool, keep int) []landfall.Release {
+func surplusOf(line landfall.Line, releases []landfall.Release, held map[landfall.UID]bool,
+	keep int) []landfall.Release {
 	byDigest := map[landfall.Digest]*sameContent{}
 	var sets []*sameContent
 	for _, r := range releases {
@@ -133,7 +134,8 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 
 // ExpireUnheld expires those of the given preview releases that nothing holds any more, after their branch was deleted
 // or their pull request closed.
-func ExpireUnheld(ctx context.Context, tx *store.Tx, app landfall.App, of func(landfall.Release) bool, at time.Time) error {
+func ExpireUnheld(ctx context.Context, tx *store.Tx, app landfall.App, of func(landfall.Release) bool,
+	at time.Time) error {
 	releases, err := tx.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return err

@@ -19,7 +19,8 @@ import (
 func line(l landfall.Line, names string) (releases []landfall.Release) {
 	for i, name := range strings.Fields(names) {
 		content, _, _ := strings.Cut(name, "-")
-		releases = append(releases, landfall.Release{ID: landfall.UID(name), Line: l, Digest: landfall.Digest(content), Created: noon.Add(time.Duration(i) * time.Hour)})
+		releases = append(releases, landfall.Release{ID: landfall.UID(name), Line: l, Digest: landfall.Digest(content),
+			Created: noon.Add(time.Duration(i) * time.Hour)})
 	}
 	return releases
 }
@@ -87,7 +88,8 @@ func TestSurplusProperty(t *testing.T) {
 			id := landfall.UID(fmt.Sprintf("r%d", i))
 			releases = append(releases, landfall.Release{
 				ID: id, Line: rapid.SampledFrom([]landfall.Line{landfall.Production, landfall.Preview}).Draw(t, "line"),
-				Digest: landfall.Digest(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "content"))), Created: noon.Add(time.Duration(age) * time.Hour)})
+				Digest:  landfall.Digest(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "content"))),
+				Created: noon.Add(time.Duration(age) * time.Hour)})
 			held[id] = rapid.IntRange(0, 4).Draw(t, "held") == 0
 		}
 		keep := rapid.IntRange(2, 6).Draw(t, "keep")
@@ -98,13 +100,16 @@ func TestSurplusProperty(t *testing.T) {
 			}
 			gone[r.ID] = true
 		}
-		if got := ids(deploy.Surplus(rapid.Permutation(releases).Draw(t, "shuffled"), held, keep)); got != ids(deploy.Surplus(releases, held, keep)) {
+		if got := ids(deploy.Surplus(rapid.Permutation(releases).Draw(t, "shuffled"), held,
+			keep)); got != ids(deploy.Surplus(releases, held, keep)) {
 			t.Fatalf("in another order: got %s, want %s", got, ids(deploy.Surplus(releases, held, keep)))
 		}
 		for _, l := range []landfall.Line{landfall.Production, landfall.Preview} {
 			own := slices.DeleteFunc(slices.Clone(releases), func(r landfall.Release) bool { return r.Line != l })
 			checkLine(t, own, held, gone, keep)
-			alone := slices.DeleteFunc(deploy.Surplus(releases, held, keep), func(r landfall.Release) bool { return r.Line != l })
+			alone := slices.DeleteFunc(deploy.Surplus(releases, held, keep), func(r landfall.Release) bool {
+				return r.Line != l
+			})
 			if got, want := ids(deploy.Surplus(own, held, keep)), ids(alone); got != want {
 				t.Fatalf("%s without the other line: got %s, want %s", l, got, want)
 			}
@@ -316,7 +321,8 @@ func TestHolds(t *testing.T) {
 				if _, err := deploy.Create(t.Context(), tx, g, landfall.Preview, s.now); err != nil {
 					return err
 				}
-				return deploy.SetTag(t.Context(), tx, landfall.Tag{App: s.app.ID, Name: "t", Kind: kind, Release: "a", Ref: "refs/heads/main"}, s.by("tagged"))
+				return deploy.SetTag(t.Context(), tx,
+					landfall.Tag{App: s.app.ID, Name: "t", Kind: kind, Release: "a", Ref: "refs/heads/main"}, s.by("tagged"))
 			})
 			// D-053: a tagged release does not expire by itself
 			testkit.Same(t, string(kind), surplus(t, s, s.now.Add(1000*day)), "a y")
@@ -368,7 +374,9 @@ func TestExpireReleased(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return deploy.ExpireUnheld(t.Context(), tx, s.app, func(r landfall.Release) bool { return r.Branch == branch }, s.now)
+			return deploy.ExpireUnheld(t.Context(), tx, s.app, func(r landfall.Release) bool {
+				return r.Branch == branch
+			}, s.now)
 		})
 	}
 	drop("f")

@@ -30,8 +30,8 @@ type shop struct {
 func newShop(t *testing.T, keep int) *shop {
 	t.Helper()
 	db := storetest.Open(t, storetest.SQLite(t))
-	s := &shop{db, landfall.App{ID: "app", Namespace: "default", Name: "shop", Branch: "main", UIDSpace: uuid.New(), Created: noon, Objects: "apps/app/",
-		Policy: landfall.ReleasePolicy{Keep: keep}}, noon}
+	s := &shop{db, landfall.App{ID: "app", Namespace: "default", Name: "shop", Branch: "main", UIDSpace: uuid.New(),
+		Created: noon, Objects: "apps/app/", Policy: landfall.ReleasePolicy{Keep: keep}}, noon}
 	s.update(t, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(t.Context(), "default", 0); err != nil {
 			return err
@@ -58,7 +58,8 @@ func (s *shop) group(t testing.TB, name string) landfall.Group {
 	t.Helper()
 	s.now = s.now.Add(time.Second)
 	content, _, _ := strings.Cut(name, "-")
-	g := landfall.Group{UID: landfall.UID(name), App: s.app.ID, Digest: landfall.DigestOf([]byte(content)), Branch: "main", Created: s.now}
+	g := landfall.Group{UID: landfall.UID(name), App: s.app.ID, Digest: landfall.DigestOf([]byte(content)), Branch: "main",
+		Created: s.now}
 	s.update(t, func(tx *store.Tx) error { return tx.CreateGroup(t.Context(), g, nil) })
 	return g
 }
@@ -108,7 +109,8 @@ func (s *shop) preview(t testing.TB, branch string, names ...string) {
 func (s *shop) tag(t testing.TB, name string, release landfall.UID) {
 	t.Helper()
 	s.update(t, func(tx *store.Tx) error {
-		return deploy.SetTag(t.Context(), tx, landfall.Tag{App: s.app.ID, Name: name, Kind: landfall.HandTag, Release: release}, s.by("tagged"))
+		return deploy.SetTag(t.Context(), tx, landfall.Tag{App: s.app.ID, Name: name, Kind: landfall.HandTag,
+			Release: release}, s.by("tagged"))
 	})
 }
 

@@ -34,7 +34,8 @@ func TestCreate(t *testing.T) {
 		}
 		// D-030: a release is an app version that can be reached
 		testkit.Same(t, "the release", create(t, s, g, landfall.Preview),
-			landfall.Release{ID: g.UID, App: s.app.ID, Line: landfall.Preview, Digest: g.Digest, Commit: g.Commit, Branch: "f", Created: s.now})
+			landfall.Release{ID: g.UID, App: s.app.ID, Line: landfall.Preview, Digest: g.Digest, Commit: g.Commit, Branch: "f",
+				Created: s.now})
 		testkit.Same(t, "accessible releases", s.accessible(t), "a")
 		testkit.Same(t, "live", s.stored(t).Live, "")
 	})
@@ -62,7 +63,8 @@ func TestCreate(t *testing.T) {
 		s.now = s.now.Add(day)
 		a.Created = s.now
 		// D-044: a release keeps its id, and what it was
-		testkit.Same(t, "the release", create(t, s, landfall.Group{UID: "a", App: s.app.ID, Digest: "sha256:0", Branch: "other"}, landfall.Preview), a)
+		testkit.Same(t, "the release", create(t, s,
+			landfall.Group{UID: "a", App: s.app.ID, Digest: "sha256:0", Branch: "other"}, landfall.Preview), a)
 		testkit.Same(t, "accessible releases after that", s.accessible(t), "b a")
 	})
 }
@@ -104,9 +106,11 @@ func TestLive(t *testing.T) {
 		if err := s.expire(t, "a"); err != nil {
 			t.Fatal(err)
 		}
-		for what, move := range map[string]func(testing.TB, landfall.UID) error{"rollback": s.rollback, "promotion": s.promote} {
+		for what, move := range map[string]func(testing.TB, landfall.UID) error{"rollback": s.rollback,
+			"promotion": s.promote} {
 			// V2: live never points at something that expired
-			testkit.Kind(t, what+" to an expired release", move(t, "a"), landfall.Conflict, "release a is expired", "release create shop --version a")
+			testkit.Kind(t, what+" to an expired release", move(t, "a"), landfall.Conflict, "release a is expired",
+				"release create shop --version a")
 			// D-041: nor at an app version without a release
 			testkit.Kind(t, what+" to what has no release", move(t, "unreleased"), landfall.NotFound, "unreleased")
 			testkit.Kind(t, what+" to nothing", move(t, "nothing"), landfall.NotFound, "nothing")
@@ -158,7 +162,8 @@ func TestRollback(t *testing.T) {
 		// L-001: a push after it does not undo it
 		testkit.Same(t, "live after a push", s.stored(t).Live, "b")
 		testkit.Same(t, "accessible", s.accessible(t), "a b c d")
-		testkit.Same(t, "moves", s.moves(t, landfall.LivePointer), []string{">a push of a", "a>b push of b", "b>c push of c", "c>b rolled back"})
+		testkit.Same(t, "moves", s.moves(t, landfall.LivePointer),
+			[]string{">a push of a", "a>b push of b", "b>c push of c", "c>b rolled back"})
 	})
 	t.Run("twice goes back two releases", func(t *testing.T) {
 		t.Parallel()
@@ -171,7 +176,8 @@ func TestRollback(t *testing.T) {
 			testkit.Same(t, "live", s.stored(t).Live, want)
 		}
 		err := s.rollback(t, "")
-		testkit.Kind(t, "a third time", err, landfall.Conflict, "shop has no earlier live release", "release rollback shop RELEASE")
+		testkit.Kind(t, "a third time", err, landfall.Conflict, "shop has no earlier live release",
+			"release rollback shop RELEASE")
 		testkit.Same(t, "live after that", s.stored(t).Live, "a")
 		s.hold(t, false)
 		s.push(t, "d")

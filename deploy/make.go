@@ -26,7 +26,8 @@ type HandVersion struct {
 // MakeVersion makes a version of a function or package of an app, and a release with it unless none is wanted. Conflict
 // when nothing of the app was applied yet, or the label is taken; NotFound when the unit is not there, and nothing says
 // what a new function runs.
-func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion, actor string) (made landfall.Version, err error) {
+func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion,
+	actor string) (made landfall.Version, err error) {
 	_, err = editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		e.unreleased, e.again = e.unreleased || n.Unreleased, true
 		at := e.index(n.Unit)
@@ -73,7 +74,8 @@ func (e *edit) owns(ctx context.Context, pkg landfall.Version) error {
 }
 
 // handMade returns the unit that a version is to be of, and the versions that it refers to.
-func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Version) (versioning.Unit, []store.GroupUnit, error) {
+func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Version) (versioning.Unit,
+	[]store.GroupUnit, error) {
 	unit := versioning.Unit{Declared: versioning.Declared{Unit: n.Unit, Spec: latest.Spec}, Digest: latest.Digest}
 	if n.Unit.Kind != landfall.FunctionUnit {
 		return unit, nil, nil
@@ -87,7 +89,8 @@ func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Vers
 		return unit, nil, err
 	}
 	pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(changed)}
-	used := store.GroupUnit{GroupUnit: landfall.GroupUnit{Unit: pkg, UID: n.Package.UID, Number: n.Package.Number, Digest: n.Package.Digest}}
+	used := store.GroupUnit{GroupUnit: landfall.GroupUnit{Unit: pkg, UID: n.Package.UID, Number: n.Package.Number,
+		Digest: n.Package.Digest}}
 	if n.Package.Number == 0 {
 		if used, err = e.packageOf(ctx, latest, pkg); err != nil {
 			return unit, nil, err
@@ -117,7 +120,8 @@ func (e *edit) packageOf(ctx context.Context, f landfall.Version, pkg landfall.U
 	}
 	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // no version has 0
 	v, err := e.tx.VersionByNumber(ctx, row.ID, number)
-	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: pkg, UID: v.UID, Number: v.Number, Digest: v.Digest}}, err
+	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: pkg, UID: v.UID, Number: v.Number,
+		Digest: v.Digest}}, err
 }
 
 // CarryOver returns the units of an app of a namespace that are in force: those of its last group version that are

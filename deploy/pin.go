@@ -42,7 +42,8 @@ func Pin(ctx context.Context, r pinReader, app landfall.App, name string, line l
 	if !content.Revoked.IsZero() {
 		return store.GroupUnit{}, secretMissing(app, name, fmt.Sprintf("whose last value (no. %d) was revoked", v.Number))
 	}
-	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID, Number: v.Number, Digest: v.Digest}}, nil
+	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID, Number: v.Number,
+		Digest: v.Digest}}, nil
 }
 
 // pinReader is what Pin needs; the database and its transactions have it.
@@ -53,7 +54,8 @@ type pinReader interface {
 
 // NewestSecret returns the newest version of a secret for a line, for builds or for functions. NotFound when there is
 // none.
-func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfall.Line, build bool) (landfall.Version, error) {
+func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfall.Line,
+	build bool) (landfall.Version, error) {
 	if line == landfall.Preview {
 		v, err := r.NewestVersion(ctx, row.ID, secret.Spec{Build: build, Preview: true}.JSON())
 		if err == nil || landfall.KindOf(err) != landfall.NotFound {
@@ -65,11 +67,13 @@ func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfal
 
 func secretMissing(app landfall.App, name, why string) error {
 	return &landfall.Error{Op: "deploy.Pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"the secret %s, %s: set it with landfall secret set %s %s, then push another commit, or: landfall run retry RUN", name, why, app.Name, name)}
+		"the secret %s, %s: set it with landfall secret set %s %s, then push another commit, or: landfall run retry RUN",
+		name, why, app.Name, name)}
 }
 
 // SecretsUnchanged reports whether a group version has the secrets that a new release of a line would get.
-func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit, line landfall.Line) (bool, error) {
+func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit,
+	line landfall.Line) (bool, error) {
 	for _, u := range units {
 		if u.Unit.Kind != landfall.SecretUnit {
 			continue
@@ -84,7 +88,8 @@ func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units
 
 // PinnedDigests returns the digests of the versions that a trigger names by a fixed selector. It leaves out latest and
 // aliases, which move while the trigger does not change.
-func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t spec.Trigger) ([]landfall.Digest, error) {
+func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App,
+	t spec.Trigger) ([]landfall.Digest, error) {
 	refs := []landfall.Reference{t.Function}
 	for _, weight := range t.Weights {
 		refs = append(refs, weight.Function)
@@ -97,7 +102,8 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t
 		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
 		if err != nil {
 			return nil, &landfall.Error{Op: "deploy.Pin", Kind: landfall.KindOf(err), Err: err,
-				Message: fmt.Sprintf("%s names %s: %s", landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref, landfall.MessageOf(err)+remedy(ref, err))}
+				Message: fmt.Sprintf("%s names %s: %s", landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref,
+					landfall.MessageOf(err)+remedy(ref, err))}
 		}
 		_, err = versioning.FindAlias(ctx, r, app.Namespace, ref)
 		switch {
@@ -113,9 +119,11 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t
 
 // remedy says what to do when a trigger names a version that does not exist: it must exist before the push.
 func remedy(ref landfall.Reference, err error) string {
-	if landfall.KindOf(err) != landfall.NotFound || strings.Trim(ref.Selector, "0123456789") == "" || strings.Contains(ref.Selector, ":") {
+	if landfall.KindOf(err) != landfall.NotFound || strings.Trim(ref.Selector, "0123456789") == "" ||
+		strings.Contains(ref.Selector, ":") {
 		return ""
 	}
-	return fmt.Sprintf("; an alias is made before it is named, once a push made the function: landfall function alias create %s %s VERSION",
+	return fmt.Sprintf("; an alias is made before it is named, once a push made the function: landfall function alias "+
+		"create %s %s VERSION",
 		ref.Name, ref.Selector)
 }

@@ -41,7 +41,8 @@ func LineOfPush(app landfall.App, push landfall.Push) landfall.Line {
 func (u *RefUpdate) Point(ctx context.Context, push landfall.Push) error {
 	line := LineOfPush(*u.App, push)
 	at := u.Now()
-	err := u.Tx.CreateApply(ctx, landfall.Apply{App: u.App.ID, Group: u.Group.UID, Ref: ApplyRef(push), Line: line, Actor: push.Actor, Created: at})
+	err := u.Tx.CreateApply(ctx, landfall.Apply{App: u.App.ID, Group: u.Group.UID, Ref: ApplyRef(push), Line: line,
+		Actor: push.Actor, Created: at})
 	if err != nil {
 		return err
 	}

@@ -21,13 +21,15 @@ type Mover struct {
 
 // Create makes a group version reachable, or reachable again. For a release that is accessible already, it can only
 // change the line from preview to production. Conflict when a secret that it needs was revoked or deleted.
-func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.Line, at time.Time) (landfall.Release, error) {
+func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.Line,
+	at time.Time) (landfall.Release, error) {
 	r, err := tx.Release(ctx, g.App, g.UID)
 	switch {
 	case err != nil && landfall.KindOf(err) != landfall.NotFound:
 		return r, err
 	case err != nil:
-		r = landfall.Release{ID: g.UID, App: g.App, Line: line, Digest: g.Digest, Commit: g.Commit, Branch: g.Branch, Created: at}
+		r = landfall.Release{ID: g.UID, App: g.App, Line: line, Digest: g.Digest, Commit: g.Commit, Branch: g.Branch,
+			Created: at}
 	case !r.Expired.IsZero():
 		r.Expired, r.Created = time.Time{}, at
 	case line == landfall.Preview || r.Line == line:
@@ -93,7 +95,8 @@ func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 		}
 		if to == "" {
 			return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE", app.Name, app.Name)}
+				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE",
+				app.Name, app.Name)}
 		}
 	}
 	by.rollback = true
@@ -165,5 +168,6 @@ func lastIndex(all []landfall.UID, uid landfall.UID) int {
 }
 
 func move(app, pointer string, from, to landfall.UID, by Mover) landfall.Move {
-	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At, Back: by.rollback}
+	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At,
+		Back: by.rollback}
 }

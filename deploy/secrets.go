@@ -51,7 +51,8 @@ func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecr
 		return set, NoKey("deploy.SetSecret")
 	}
 	owner := secret.Owner{App: app.ID, Name: s.Name}
-	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}, Spec: spec.JSON(), Production: true}
+	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}, Spec: spec.JSON(),
+		Production: true}
 	content := secret.Content{Actor: s.Actor}
 	if content.Sealed, err = editor.Secrets.Seal(owner, s.Value); err != nil {
 		return set, err
@@ -59,7 +60,8 @@ func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecr
 	if v.Content, err = content.JSON(); err != nil {
 		return set, err
 	}
-	units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec, Content: editor.Secrets.Fingerprint(owner, s.Value)}})
+	units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec,
+		Content: editor.Secrets.Fingerprint(owner, s.Value)}})
 	if err != nil {
 		return set, err
 	}
@@ -76,11 +78,13 @@ func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecr
 
 // NoKey returns the error of a process that cannot read secrets.
 func NoKey(op landfall.Op) error {
-	return &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "this server has no key for secrets: processes with different roles " +
-		"share one, LANDFALL_SECRET_KEY or LANDFALL_SECRET_KEY_FILE"}
+	return &landfall.Error{Op: op, Kind: landfall.Unavailable,
+		Message: "this server has no key for secrets: processes with different roles " +
+			"share one, LANDFALL_SECRET_KEY or LANDFALL_SECRET_KEY_FILE"}
 }
 
-func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SetSecretResult, err error) {
+func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version,
+	s NewSecret) (set SetSecretResult, err error) {
 	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
 		return set, err
@@ -126,7 +130,8 @@ func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string,
 }
 
 // secretRow returns the row of a secret, and makes it when the secret is new. Conflict when the app has too many.
-func (editor *Editor) secretRow(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UnitID) (store.Unit, error) {
+func (editor *Editor) secretRow(ctx context.Context, tx *store.Tx, app landfall.App,
+	id landfall.UnitID) (store.Unit, error) {
 	row, err := tx.Unit(ctx, app, id)
 	if err == nil || landfall.KindOf(err) != landfall.NotFound {
 		return row, err
@@ -159,7 +164,8 @@ func (editor *Editor) sameValue(app landfall.App, v landfall.Version, s NewSecre
 
 // releaseSecrets makes a group version of what production applied last, with the current secrets, and releases it as a
 // push does.
-func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SetSecretResult, uid landfall.UID, s NewSecret) error {
+func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SetSecretResult,
+	uid landfall.UID, s NewSecret) error {
 	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
 		set.Note = "nothing of the app was applied yet; the next release uses it"
@@ -180,7 +186,8 @@ func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app land
 	e := edit{by: editor, tx: tx, app: app, base: base, units: units, uid: uid, actor: s.Actor}
 	set.Release, set.Note, err = e.release(ctx, "Set the secret "+s.Name)
 	if err != nil && landfall.KindOf(err) == landfall.Conflict {
-		err = &landfall.Error{Op: "deploy.SetSecret", Kind: landfall.Conflict, Err: err, Message: landfall.MessageOf(err) + "; or give --no-release"}
+		err = &landfall.Error{Op: "deploy.SetSecret", Kind: landfall.Conflict, Err: err,
+			Message: landfall.MessageOf(err) + "; or give --no-release"}
 	}
 	return err
 }
@@ -188,7 +195,8 @@ func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app land
 // RevokeSecret deletes the value of a version for ever. No release with the version can become live any more, and the
 // functions of those that still answer are not run. It does nothing when the version was revoked before. Conflict while
 // the live release has it.
-func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, selector, actor string) (v landfall.Version, err error) {
+func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, selector,
+	actor string) (v landfall.Version, err error) {
 	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
@@ -210,7 +218,8 @@ func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, 
 		}
 		if slices.ContainsFunc(live, func(s store.GroupSecret) bool { return s.Name == name && s.Number == v.Number }) {
 			return &landfall.Error{Op: "deploy.RevokeSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"the live release %s uses %s (no. %d): give it another value first, with landfall secret set %s %s", app.Live, row.Unit, v.Number, app.Name, name)}
+				"the live release %s uses %s (no. %d): give it another value first, with landfall secret set %s %s", app.Live,
+				row.Unit, v.Number, app.Name, name)}
 		}
 		content.Sealed, content.Revoked, content.RevokedBy = nil, editor.Now(), actor
 		if v.Content, err = content.JSON(); err != nil {
@@ -230,7 +239,8 @@ func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, 
 
 // secretOf returns the row of a secret that has versions. NotFound, with a sentence, when there is none.
 func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) (store.Unit, error) {
-	missing := &landfall.Error{Op: "deploy.secret", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no secret %q", app.Name, name)}
+	missing := &landfall.Error{Op: "deploy.secret", Kind: landfall.NotFound,
+		Message: fmt.Sprintf("%s has no secret %q", app.Name, name)}
 	row, err := tx.Unit(ctx, app, landfall.UnitID{Kind: landfall.SecretUnit, Name: name})
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
@@ -266,7 +276,8 @@ func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name s
 				names[i] = string(uid)
 			}
 			return &landfall.Error{Op: "deploy.DeleteSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s is used by %s: %s; push without it and expire them (landfall release expire), or revoke a value (landfall secret revoke)",
+				"%s is used by %s: %s; push without it and expire them (landfall release expire), or revoke a value (landfall "+
+					"secret revoke)",
 				row.Unit, landfall.Count(len(holders), "release"), strings.Join(names, ", "))}
 		}
 		return dropVersions(ctx, tx, row)

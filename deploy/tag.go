@@ -37,7 +37,8 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 	case name == landfall.LivePointer, name == landfall.Latest, name == "all":
 		why = fmt.Sprintf("%q is reserved", name)
 	case strings.HasPrefix(name, branchTag), strings.HasPrefix(name, pullTag):
-		why = fmt.Sprintf("tags that begin with %s and %s follow branches and pull requests by themselves", branchTag, pullTag)
+		why = fmt.Sprintf("tags that begin with %s and %s follow branches and pull requests by themselves",
+			branchTag, pullTag)
 	case commitLike.MatchString(name):
 		why = "7 to 40 hexadecimal digits would be taken for a commit"
 	case len(name) > 250 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
@@ -47,7 +48,8 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 	default:
 		return nil
 	}
-	return &landfall.Error{Op: "deploy.CheckTag", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
+	return &landfall.Error{Op: "deploy.CheckTag", Kind: landfall.Invalid,
+		Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
 }
 
 // SetTag points a tag at a release, and moves it when it exists. The release must be accessible. A tag that follows a
@@ -58,7 +60,8 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 		return err
 	}
 	if !r.Expired.IsZero() {
-		return &landfall.Error{Op: "deploy.SetTag", Kind: landfall.Conflict, Message: fmt.Sprintf("release %s is expired", t.Release)}
+		return &landfall.Error{Op: "deploy.SetTag", Kind: landfall.Conflict,
+			Message: fmt.Sprintf("release %s is expired", t.Release)}
 	}
 	old, err := tx.Tag(ctx, t.App, t.Name)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
@@ -66,7 +69,8 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	}
 	if err == nil && old.Kind == landfall.GitTag && t.Kind == landfall.HandTag {
 		return &landfall.Error{Op: "deploy.SetTag", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the tag %s follows the git tag of that name: move it there (git tag --force, git push --force), or choose another name", t.Name)}
+			"the tag %s follows the git tag of that name: move it there (git tag --force, git push --force), or choose "+
+				"another name", t.Name)}
 	}
 	t.Moved = by.At
 	if err := tx.PutTag(ctx, t); err != nil || old.Release == t.Release {

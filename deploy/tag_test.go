@@ -17,15 +17,15 @@ func TestCheckTag(t *testing.T) {
 	t.Parallel()
 	taken := func(uid landfall.UID) bool { return uid == "owf2k7qa" }
 	for name, why := range map[string]string{
-		"beta": "", "v1.2.0": "", "release/2026": "", "BETA": "", "alive": "", "latest-beta": "", "Live": "", "prod": "", "pr": "", "branch": "",
-		"123456": "", "abcdef": "", "abcdefg": "", "ABCDEF1": "", "日本": "", strings.Repeat("x", 250): "", "aaaaaaag1": "",
-		"bcdefghi": "", // looks like a release's id, and is none's
-		"deadbee":  "commit", "1234567": "commit", strings.Repeat("a", 40): "commit", strings.Repeat("a", 41): "",
+		"beta": "", "v1.2.0": "", "release/2026": "", "BETA": "", "alive": "", "latest-beta": "", "Live": "", "prod": "",
+		"pr": "", "branch": "", "123456": "", "abcdef": "", "abcdefg": "", "ABCDEF1": "", "日本": "",
+		strings.Repeat("x", 250): "", "aaaaaaag1": "", "bcdefghi": "", // looks like a release's id, and is none's
+		"deadbee": "commit", "1234567": "commit", strings.Repeat("a", 40): "commit", strings.Repeat("a", 41): "",
 		"":     "needs a name",
 		"live": "reserved", "latest": "reserved", "all": "reserved",
 		"branch-x": "follow", "branch-": "follow", "pr-1": "follow", "pr-": "follow", "pr-x": "follow",
-		"owf2k7qa": "id of a release", strings.Repeat("x", 251): "250", "a\x00b": "control", "a\nb": "control", "a\x1b[31m": "control",
-		"a\x7f": "control", "a\u009b31m": "control", "a\xff": "UTF-8",
+		"owf2k7qa": "id of a release", strings.Repeat("x", 251): "250", "a\x00b": "control", "a\nb": "control",
+		"a\x1b[31m": "control", "a\x7f": "control", "a\u009b31m": "control", "a\xff": "UTF-8",
 	} {
 		err := deploy.CheckTag(name, taken)
 		if why == "" {
@@ -48,7 +48,8 @@ func TestBranchTags(t *testing.T) {
 		if got := landfall.ReleaseLabel(tag); got != tag || len(tag) > 63 || !strings.HasPrefix(tag, "branch-") {
 			t.Fatalf("BranchTag(%q): got %q, whose label is %q, want a label that begins branch-", branch, tag, got)
 		}
-		if deploy.CheckTag(tag, none) == nil || deploy.CheckTag(deploy.PullTag(rapid.IntRange(0, 1e9).Draw(t, "number")), none) == nil {
+		if deploy.CheckTag(tag, none) == nil ||
+			deploy.CheckTag(deploy.PullTag(rapid.IntRange(0, 1e9).Draw(t, "number")), none) == nil {
 			t.Fatalf("%q can be made by hand", tag)
 		}
 		if twin := strings.ToUpper(branch); twin != branch && deploy.BranchTag(twin) == tag {
@@ -75,7 +76,8 @@ func TestTags(t *testing.T) {
 			t.Fatal(err)
 		}
 		// D-055: the tag, and its address with it, stays the same when it moves
-		testkit.Same(t, "the tag", tag, landfall.Tag{App: s.app.ID, Name: "beta", Kind: landfall.HandTag, Release: "b", Moved: s.now})
+		testkit.Same(t, "the tag", tag, landfall.Tag{App: s.app.ID, Name: "beta", Kind: landfall.HandTag, Release: "b",
+			Moved: s.now})
 		testkit.Same(t, "moves", s.moves(t, "tag beta"), []string{">a tagged", "a>b tagged"})
 		s.now = s.now.Add(day)
 		s.tag(t, "beta", "b")
@@ -98,7 +100,8 @@ func TestTags(t *testing.T) {
 		}
 		set := func(release landfall.UID) error {
 			return s.try(t, func(ctx context.Context, tx *store.Tx, app *landfall.App) error {
-				return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: "beta", Kind: landfall.HandTag, Release: release}, s.by("tagged"))
+				return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: "beta", Kind: landfall.HandTag, Release: release},
+					s.by("tagged"))
 			})
 		}
 		// V2: a tag never points at something expired

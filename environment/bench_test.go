@@ -23,7 +23,8 @@ func echoes() []struct {
 		{"python/request", "python", files{"main.py": "from flask import request\ndef main(): return request.get_json()"}},
 		{"nodejs/event", "nodejs", files{"index.js": "exports.handler = (event) => event.data"}},
 		{"nodejs/request", "nodejs", files{"index.js": "module.exports = async ({ request }) => ({ body: request.body })"}},
-		{"shell/event", "binary", files{"main*": "#!/bin/sh\nwhile read -r e; do printf '%s\\n' '{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"/s\",\"type\":\"t\"}'; done"}},
+		{"shell/event", "binary", files{"main*": "#!/bin/sh\nwhile read -r e; do printf '%s\\n' " +
+			"'{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"/s\",\"type\":\"t\"}'; done"}},
 	}
 }
 
@@ -75,7 +76,8 @@ func call(b *testing.B) event.Event {
 
 // A form of 260 kB whose fields a function reads one by one, with the stand-in and with Flask itself.
 func BenchmarkFlaskForm(b *testing.B) {
-	content := files{"main.py": "from flask import request\ndef main(): return str(sum(len(request.form[name]) for name in request.form))"}
+	content := files{"main.py": "from flask import request\ndef main(): return str(sum(len(request.form[name]) for " +
+		"name in request.form))"}
 	body := &strings.Builder{}
 	for i := range 9_999 {
 		fmt.Fprintf(body, "field%06d=%012d&", i, i)
@@ -89,7 +91,8 @@ func BenchmarkFlaskForm(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			e := request(b, "", event.Protocol{Method: "POST", RequestURL: "/"}, "application/x-www-form-urlencoded", body.String())
+			e := request(b, "", event.Protocol{Method: "POST", RequestURL: "/"}, "application/x-www-form-urlencoded",
+				body.String())
 			run(b, r, f, e)
 			for b.Loop() {
 				run(b, r, f, e)

@@ -13,7 +13,8 @@ import (
 func TestUndefined(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ language, entry, files, source, want string }{
-		{"python", "hello.mian", "hello.py", "def main():\n    pass\nasync def other(): pass\n", "hello.py has no function mian; it has main, other"},
+		{"python", "hello.mian", "hello.py", "def main():\n    pass\nasync def other(): pass\n",
+			"hello.py has no function mian; it has main, other"},
 		{"python", "hello", "main.py", "def hello(): pass", ""},
 		{"python", "", "main.py", "def hello(): pass", "main.py has no function main; it has hello"},
 		{"python", "hello.handler", "hello.py", "X = 5\n", ""},
@@ -58,7 +59,8 @@ func TestMissingBelow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := env.CheckEntrypoint(map[string]bool{test.file: true}, test.entry); err == nil || !strings.Contains(err.Error(), test.file) {
+		if err := env.CheckEntrypoint(map[string]bool{test.file: true}, test.entry); err == nil ||
+			!strings.Contains(err.Error(), test.file) {
 			t.Errorf("%s: got %v, want %s named", language, err, test.file)
 		}
 	}

@@ -66,9 +66,11 @@ func TestShellOfDraft(t *testing.T) {
 			sent := []struct{ line, kind, data string }{
 				{begin + `"text/plain","data":"café","extensions":{` + more + `"}}}`, "text/plain", "café"},
 				{begin + `"application/json","data":{"a":[1]},"extensions":{` + more + `"}}}`, "application/json", `{"a":[1]}`},
-				{begin + `"image/png","data":"iVBORw==","extensions":{"encoding":"base64",` + more + `"}}}`, "image/png", "\x89PNG"},
+				{begin + `"image/png","data":"iVBORw==","extensions":{"encoding":"base64",` + more + `"}}}`, "image/png",
+					"\x89PNG"},
 				{begin + `"text/plain","data":"x","extensions":{` + more + `?fail=1"}}}`, "", ""},
-				{`{"specversion":"1.0","extensions":"my own","id":"1","source":"/me","type":"order","datacontenttype":"text/plain","data":"now"}`, "text/plain", "now"},
+				{
+					`{"specversion":"1.0","extensions":"my own","id":"1","source":"/me","type":"order","datacontenttype":"text/plain","data":"now"}`, "text/plain", "now"},
 			}
 			shell := exec.CommandContext(t.Context(), f.Args[0], f.Args[1:]...)
 			var lines strings.Builder
@@ -97,13 +99,15 @@ func TestShellOfDraft(t *testing.T) {
 					t.Errorf("it prints %s, want the event's type version and execution", line)
 				}
 				fault, failed, err := event.ErrorOf(answer)
-				if failed != (sent[i].kind == "") || err != nil || failed && (!strings.Contains(fault.Message, "it broke") || protocol(t, answer).Status != 500) {
+				if failed != (sent[i].kind == "") || err != nil ||
+					failed && (!strings.Contains(fault.Message, "it broke") || protocol(t, answer).Status != 500) {
 					t.Errorf("it prints %s, %v", line, err)
 				}
 				if failed {
 					continue
 				}
-				if p := protocol(t, answer); string(answer.Data()) != sent[i].data || answer.DataContentType() != sent[i].kind || p.Status != 201 {
+				if p := protocol(t, answer); string(answer.Data()) != sent[i].data || answer.DataContentType() != sent[i].kind ||
+					p.Status != 201 {
 					t.Errorf("it prints %s, want the status 201 and %s with %q", line, sent[i].kind, sent[i].data)
 				}
 			}

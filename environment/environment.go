@@ -40,29 +40,35 @@ const (
 
 // Environment is what a function runs in. Of returns one.
 type Environment struct {
-	name            string
-	files           []string // files of adaptors
-	command         func(p pack, entrypoint string) ([]string, event.Form, error)
-	install         func(ctx context.Context, dir, into string) error // what it adds to a package; nil: nothing
-	build           func() (string, Warmup)                           // what Fission's builder does; nil: nothing
-	source          bool                                              // a source is no package until it is built
-	checkEntrypoint func(p pack, entrypoint string) error             // further checks of CheckEntrypoint after command; nil: none
-	modules         bool                                              // Command returns a WebAssembly module, not a program
+	name    string
+	files   []string // files of adaptors
+	command func(p pack, entrypoint string) ([]string, event.Form, error)
+	install func(ctx context.Context, dir, into string) error // what it adds to a package; nil: nothing
+	build   func() (string, Warmup)                           // what Fission's builder does; nil: nothing
+	source  bool                                              // a source is no package until it is built
+	// further checks of CheckEntrypoint after command; nil: none
+	checkEntrypoint func(p pack, entrypoint string) error
+	modules         bool // Command returns a WebAssembly module, not a program
 }
 
 // environments returns all environments by their names.
 func environments() map[string]Environment {
 	all := map[string]Environment{}
 	for _, e := range []Environment{
-		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand, build: script("binary/build.sh")},
+		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand,
+			build: script("binary/build.sh")},
 		{name: "container", command: containerCommand, install: installImage, checkEntrypoint: checkImage},
 		{name: "go", command: goCommand, build: goBuild, source: true},
-		{name: spec.Requests, files: []string{"python/adaptor.py", "binary/exec.py"}, command: requestCommand, build: script("binary/build.sh")},
-		{name: spec.Either, files: []string{"python/adaptor.py", "binary/exec.py"}, command: eitherCommand, build: script("binary/build.sh")},
-		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, checkEntrypoint: checkModule, build: script("nodejs/build.sh")},
+		{name: spec.Requests, files: []string{"python/adaptor.py", "binary/exec.py"}, command: requestCommand,
+			build: script("binary/build.sh")},
+		{name: spec.Either, files: []string{"python/adaptor.py", "binary/exec.py"}, command: eitherCommand,
+			build: script("binary/build.sh")},
+		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, checkEntrypoint: checkModule,
+			build: script("nodejs/build.sh")},
 		{
 			name: "python", command: pythonCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
-			files: []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py", "python/landfall_asgi.py"},
+			files: []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py",
+				"python/landfall_asgi.py"},
 		},
 		{
 			name: "python-fastapi", command: fastapiCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
@@ -93,7 +99,8 @@ func Of(e landfall.Environment) (Environment, error) {
 		return environments()["container"], nil
 	}
 	for _, found := range [][]string{
-		imageName.FindStringSubmatch(lastElement(e.Image)), ownName.FindStringSubmatch(e.Name), official.FindStringSubmatch(e.Image),
+		imageName.FindStringSubmatch(lastElement(e.Image)), ownName.FindStringSubmatch(e.Name),
+		official.FindStringSubmatch(e.Image),
 	} {
 		switch {
 		case len(found) == 0:
@@ -106,7 +113,8 @@ func Of(e landfall.Environment) (Environment, error) {
 	return Environment{}, &landfall.Error{Op: "environment.Of", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"functions cannot run in the environment %q: its image must be python-env, node-env, nodejs-env, go-env, wasm-env, "+
 			"binary-env, container-env or python-fastapi-env, or node, python or golang, "+
-			"or its name be one of python, node, nodejs, go, wasm, binary, container and python-fastapi, or begin with one and a character that is no letter", e.Name)}
+			"or its name be one of python, node, nodejs, go, wasm, binary, container and python-fastapi, or begin with one "+
+			"and a character that is no letter", e.Name)}
 }
 
 // lastElement returns the last element of an image's name, without its tag.

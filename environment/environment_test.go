@@ -57,7 +57,8 @@ func TestOf(t *testing.T) {
 		}
 		key, _, _ := strings.Cut(e.Key(), "-")
 		switch {
-		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env, go-env, wasm-env, binary-env, container-env or python-fastapi-env")):
+		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err),
+			"python-env, node-env, nodejs-env, go-env, wasm-env, binary-env, container-env or python-fastapi-env")):
 			t.Errorf("%s, %s: the error is %v, want one that names what is known", test.name, test.image, err)
 		case test.want != "" && (err != nil || key != test.want):
 			t.Errorf("%s, %s: it is %q, %v; want %s", test.name, test.image, key, err, test.want)
@@ -84,7 +85,8 @@ func TestInstall(t *testing.T) {
 				t.Errorf("%s: its mode is %v, %v", file, info.Mode(), err)
 			}
 		}
-		if err := e.Install(t.Context(), dir); landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), ".landfall") {
+		if err := e.Install(t.Context(), dir); landfall.KindOf(err) != landfall.Invalid ||
+			!strings.Contains(landfall.MessageOf(err), ".landfall") {
 			t.Errorf("a package with .landfall: the error is %v, want Invalid", err)
 		}
 		if e.Key() != of(t, language).Key() || keys[e.Key()] {
@@ -92,7 +94,8 @@ func TestInstall(t *testing.T) {
 		}
 		keys[e.Key()] = true
 	}
-	if err := of(t, "python").Install(t.Context(), filepath.Join(t.TempDir(), "missing")); err == nil || landfall.KindOf(err) != landfall.Internal {
+	if err := of(t, "python").Install(t.Context(), filepath.Join(t.TempDir(), "missing")); err == nil ||
+		landfall.KindOf(err) != landfall.Internal {
 		t.Errorf("a folder that is missing: the error is %v", err)
 	}
 }
@@ -102,7 +105,8 @@ func TestInstall(t *testing.T) {
 func TestKeyHasTheContent(t *testing.T) {
 	t.Parallel()
 	sum := sha256.New()
-	for _, name := range []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py", "python/landfall_asgi.py"} {
+	for _, name := range []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py",
+		"python/_flask_more.py", "python/landfall_asgi.py"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +123,8 @@ func TestKeyHasTheContent(t *testing.T) {
 func TestImage(t *testing.T) {
 	t.Parallel()
 	image := func(text string) string {
-		return unpack(t, files{".landfall/image.json": text, ".landfall/root/opt/tool*": "", ".landfall/root/usr/bin/tool*": ""})
+		return unpack(t, files{".landfall/image.json": text, ".landfall/root/opt/tool*": "",
+			".landfall/root/usr/bin/tool*": ""})
 	}
 	const usual = `{"entrypoint":["tool","-v"],"cmd":["serve","8080"],"env":["PATH=/opt:/usr/bin","GREETING=hello=you","=x","none"],"dir":"/srv"}`
 	for _, c := range []struct {
@@ -192,8 +197,10 @@ func TestCommand(t *testing.T) {
 		{"binary", files{"main*": "", "other*": ""}, "", "./main", event.Structured, ""},
 		{"binary", files{"bootstrap*": "", "other*": ""}, "", "./bootstrap", event.Structured, ""},
 		{"binary", files{"a*": "", "b*": ""}, "", "", event.Structured, "programs in it are a, b"},
-		{"binary", files{"hello": ""}, "", "", event.Structured, "type: chmod 755 FILE, or write a path; the package has hello"},
-		{"go", files{"hello.go": ""}, "", "", event.Structured, "was not built: give it a source, which is built, and no deployment; it has hello.go"},
+		{"binary", files{"hello": ""}, "", "", event.Structured,
+			"type: chmod 755 FILE, or write a path; the package has hello"},
+		{"go", files{"hello.go": ""}, "", "", event.Structured,
+			"was not built: give it a source, which is built, and no deployment; it has hello.go"},
 		{"go", files{"hello.go": ""}, "Handler", "", event.Structured, "was not built"},
 		{"go", files{"main*": ""}, "", "./main", event.Structured, ""},
 		{"binary", tools, "notes.txt", "", event.Structured, "chmod 755 notes.txt"},
@@ -225,7 +232,8 @@ func TestProgramForEverybody(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := of(t, "binary").Command(dir, "hello")
-		if refused := landfall.Is(err, landfall.Invalid) && strings.Contains(landfall.MessageOf(err), "chmod 755 hello"); refused == runs || err != nil == runs {
+		if refused := landfall.Is(err, landfall.Invalid) &&
+			strings.Contains(landfall.MessageOf(err), "chmod 755 hello"); refused == runs || err != nil == runs {
 			t.Errorf("a program with the mode %o: %v, want that it runs: %t", mode, err, runs)
 		}
 	}
@@ -245,13 +253,15 @@ func TestInterpreter(t *testing.T) {
 		t.Errorf("node is %s, %v; want the one in the folder", got, err)
 	}
 	_, err := environment.Interpreter(usr, "python3")
-	if landfall.KindOf(err) != landfall.Unavailable || !strings.Contains(landfall.MessageOf(err), "apt-get install python3") {
+	if landfall.KindOf(err) != landfall.Unavailable ||
+		!strings.Contains(landfall.MessageOf(err), "apt-get install python3") {
 		t.Errorf("the error is %v, want one that says what to install", err)
 	}
 	if err := os.Chmod(filepath.Join(usr, "local/bin/python3"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := environment.Interpreter(usr, "python3"); err != nil || !slices.Contains([]string{filepath.Join(usr, "local/bin/python3")}, got) {
+	if got, err := environment.Interpreter(usr, "python3"); err != nil ||
+		!slices.Contains([]string{filepath.Join(usr, "local/bin/python3")}, got) {
 		t.Errorf("python3 is %s, %v", got, err)
 	}
 }

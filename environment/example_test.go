@@ -71,9 +71,11 @@ func TestShell(t *testing.T) {
 		t.Run(test.language, func(t *testing.T) {
 			t.Parallel()
 			f := runnable(t, test.language, test.event, example(t, test.language))
-			shell := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n%s' "$EVENT" "$EVENT" | `+test.shell+` 2>/dev/null`)
+			shell := exec.CommandContext(t.Context(), "sh", "-c",
+				`printf '%s\n%s' "$EVENT" "$EVENT" | `+test.shell+` 2>/dev/null`)
 			shell.Dir = f.Dir
-			shell.Env = append(shell.Environ(), "PATH=/usr/bin:/bin", `EVENT={"specversion":"1.0","id":"1","source":"/me","type":"arrival","data":{"name":"Ada"}}`)
+			shell.Env = append(shell.Environ(), "PATH=/usr/bin:/bin",
+				`EVENT={"specversion":"1.0","id":"1","source":"/me","type":"arrival","data":{"name":"Ada"}}`)
 			if test.language == "wasm" {
 				shell.Env = append(shell.Env, "WAZERO="+wazero(t))
 			}
@@ -105,7 +107,8 @@ func TestNoEvent(t *testing.T) {
 	for _, test := range examples()[:2] {
 		f := runnable(t, test.language, test.event, example(t, test.language))
 		shell := exec.CommandContext(t.Context(), f.Args[0], f.Args[1:]...)
-		shell.Dir, shell.Stdin = f.Dir, strings.NewReader("nonsense\n\n[]\nnull\n"+`{"specversion":"1.0","id":"1","source":"/me","type":"t","execution":"x1","data":{"name":"Ada"}}`)
+		shell.Dir, shell.Stdin = f.Dir, strings.NewReader("nonsense\n\n[]\nnull\n"+
+			`{"specversion":"1.0","id":"1","source":"/me","type":"t","execution":"x1","data":{"name":"Ada"}}`)
 		out, err := shell.Output()
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +123,8 @@ func TestNoEvent(t *testing.T) {
 				t.Fatalf("%s: %v: %s", test.language, err, line)
 			}
 			fault, ok, err := event.ErrorOf(answer)
-			if ok != (i < 3) || err != nil || (ok && !strings.Contains(fault.Message, "one event as a JSON object on each line")) {
+			if ok != (i < 3) || err != nil ||
+				(ok && !strings.Contains(fault.Message, "one event as a JSON object on each line")) {
 				t.Errorf("%s: answer %d is %s", test.language, i+1, line)
 			}
 			if execution := event.ExecutionOf(answer); !ok && execution != "x1" {

@@ -173,7 +173,8 @@ func TestFaults(t *testing.T) {
 			if !strings.Contains(fault.Trace, test.trace) || (test.trace == "" && strings.Contains(fault.Trace, "line ")) {
 				t.Errorf("the error's trace is %q, want %q", fault.Trace, test.trace)
 			}
-			if strings.Contains(fault.Trace, "adaptor") || strings.Contains(fault.Trace, "flask.py") || strings.Contains(fault.Trace, "node:") {
+			if strings.Contains(fault.Trace, "adaptor") || strings.Contains(fault.Trace, "flask.py") ||
+				strings.Contains(fault.Trace, "node:") {
 				t.Errorf("the error's trace has frames that are not the function's: %s", fault.Trace)
 			}
 			if text := log.of("bad"); !strings.Contains(text, test.message) {
@@ -249,7 +250,8 @@ exports.handler = async (event) => {
 			t.Errorf("the answer is %q (%v), want %q", got, answer, name)
 		}
 	}
-	for _, what := range []string{"the first caller's promise", "what cannot be written as text", "the first caller's timer"} {
+	for _, what := range []string{"the first caller's promise", "what cannot be written as text",
+		"the first caller's timer"} {
 		if got := log.of("second"); !strings.Contains(got, what) {
 			t.Errorf("the log is %q, want it with %q", got, what)
 		}
@@ -263,10 +265,12 @@ func TestNoInterpreter(t *testing.T) {
 	f := runnable(t, "binary", "main", files{"main*": "#!/usr/bin/nowhere\n"})
 	_, err := r.Run(t.Context(), f, function.Call{Event: get(t, "none", "http://a/")})
 	failure, ok := errors.AsType[*function.Error](err)
-	if !ok || !strings.Contains(failure.Trace, "the program cannot be started: ./main: it is there, but not the interpreter") {
+	if !ok || !strings.Contains(failure.Trace,
+		"the program cannot be started: ./main: it is there, but not the interpreter") {
 		t.Errorf("the error is %v, want what is missing", err)
 	}
-	for entrypoint, content := range map[string]files{"exec:main": {"main*": "#!/usr/bin/nowhere -x\n"}, "main": {"main*": "#!/usr/bin/nowhere -x\necho a shell\n"}} {
+	for entrypoint, content := range map[string]files{"exec:main": {"main*": "#!/usr/bin/nowhere -x\n"},
+		"main": {"main*": "#!/usr/bin/nowhere -x\necho a shell\n"}} {
 		e, err := environment.Of(landfall.Environment{Name: "binary", Programs: spec.Either})
 		if err != nil {
 			t.Fatal(err)
@@ -277,7 +281,8 @@ func TestNoInterpreter(t *testing.T) {
 		}
 		f.ID += entrypoint
 		fault, failed, err := event.ErrorOf(run(t, r, f, get(t, entrypoint, "http://a/")))
-		if !failed || err != nil || !strings.Contains(fault.Message, "the first line of ./main names /usr/bin/nowhere, which the server does not have") {
+		if !failed || err != nil || !strings.Contains(fault.Message,
+			"the first line of ./main names /usr/bin/nowhere, which the server does not have") {
 			t.Errorf("%s: the error is %+v, %v, want what is missing", entrypoint, fault, err)
 		}
 	}
@@ -310,7 +315,8 @@ func TestBytes(t *testing.T) {
 		{"python", "broken", `{"a": `},
 		{"python", "surrogate", `{"a": "\ud800"}`},
 		{"python", "nan", `{"a":NaN}` + "\n"},
-		{"python", "aborts", "<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n<p>no such order</p>\n"},
+		{"python", "aborts",
+			"<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n<p>no such order</p>\n"},
 		{"python", "takes_log?log=none", "answered"},
 		{"python", "takes_log?log=other", "answered"},
 		{"python", "closes_log", "answered"},
@@ -330,8 +336,10 @@ func TestBytes(t *testing.T) {
 // A handler that is not there, or cannot be loaded, is an error that says what was looked for and what there is.
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	python := files{"main.py": "def handler():\n  pass\nsize = 5\n", "cart.py": "import nowhere\n", "bad.py": "def main(:\n", "two.py": "def main(a, b): pass\n", "lib/x.py": ""}
-	node := files{"index.js": "exports.main = () => {}; exports.size = 5", "cart.js": "require('nowhere')", "bad.js": "const = 5", "esm.mjs": "export const main = () => {}"}
+	python := files{"main.py": "def handler():\n  pass\nsize = 5\n", "cart.py": "import nowhere\n",
+		"bad.py": "def main(:\n", "two.py": "def main(a, b): pass\n", "lib/x.py": ""}
+	node := files{"index.js": "exports.main = () => {}; exports.size = 5", "cart.js": "require('nowhere')",
+		"bad.js": "const = 5", "esm.mjs": "export const main = () => {}"}
 	for _, test := range []struct {
 		language, entry string
 		content         files
@@ -339,17 +347,22 @@ func TestMissing(t *testing.T) {
 	}{
 		{"python", "main.main", python, "the module main has no function main; it has: handler", ""},
 		{"python", "main.size", python, "it has: handler", ""},
-		{"python", "basket.main", python, "no module basket in the package: neither basket.py nor basket/__init__.py; the package has: bad.py, cart.py, lib, main.py, two.py", ""},
+		{"python", "basket.main", python, "no module basket in the package: neither basket.py nor basket/__init__.py; the " +
+			"package has: bad.py, cart.py, lib, main.py, two.py", ""},
 		{"python", "lib.y.main", python, "no module lib.y in the package: neither lib/y.py", ""},
-		{"python", "cart.main", python, "No module named 'nowhere'; a module that Python does not have itself must be in the package", `File "cart.py", line 1`},
+		{"python", "cart.main", python, "No module named 'nowhere'; a module that Python does not have itself must be in " +
+			"the package", `File "cart.py", line 1`},
 		{"python", "bad.main", python, "invalid syntax", `File "bad.py", line 1`},
 		{"python", "two.main", python, "two.main takes 2 parameters; a function takes none", ""},
 		{"nodejs", "", node, "exports neither a function as module.exports nor a function handler; it exports: ", ""},
 		{"nodejs", "index.size", node, "index.js exports size, which is no function but number; it exports: main, size", ""},
-		{"nodejs", "basket", node, "there is no module basket in it, and none of basket.js, basket.mjs, basket.cjs, basket/index.js, basket/index.mjs; the package has: bad.js, cart.js, esm.mjs, index.js", ""},
+		{"nodejs", "basket", node, "there is no module basket in it, and none of basket.js, basket.mjs, basket.cjs, " +
+			"basket/index.js, basket/index.mjs; the package has: bad.js, cart.js, esm.mjs, index.js", ""},
 		{"nodejs", "esm", node, "esm.mjs exports neither", ""},
-		{"nodejs", "", files{"README": ""}, "no main in package.json, and none of index.js, index.mjs, index.cjs; the package has: README", ""},
-		{"nodejs", "cart", node, "Cannot find module 'nowhere'; a module that Node.js does not have itself must be in the package", "cart.js:1:1"},
+		{"nodejs", "", files{"README": ""},
+			"no main in package.json, and none of index.js, index.mjs, index.cjs; the package has: README", ""},
+		{"nodejs", "cart", node,
+			"Cannot find module 'nowhere'; a module that Node.js does not have itself must be in the package", "cart.js:1:1"},
 		{"nodejs", "bad", node, "Unexpected token", "bad.js:1"},
 	} {
 		t.Run(test.language+"/"+test.entry, func(t *testing.T) {
@@ -362,7 +375,8 @@ func TestMissing(t *testing.T) {
 				if !ok || err != nil || !strings.Contains(fault.Message, test.message) {
 					t.Errorf("the error is %q, %v; want %q", fault.Message, err, test.message)
 				}
-				if !strings.Contains(fault.Trace, test.trace) || (test.trace == "" && fault.Trace != "") || strings.Contains(fault.Trace, "adaptor") {
+				if !strings.Contains(fault.Trace, test.trace) || (test.trace == "" && fault.Trace != "") ||
+					strings.Contains(fault.Trace, "adaptor") {
 					t.Errorf("the error's trace is %q, want %q", fault.Trace, test.trace)
 				}
 				if text := log.of(execution); !strings.Contains(text, test.message) {
@@ -383,7 +397,8 @@ func TestRecovers(t *testing.T) {
 	}{
 		{"python", files{"main.py": "import os\nopen(os.environ['FLAG'])\ndef main(event): return 'well'\n"}},
 		{"nodejs", files{"index.js": "require('fs').readFileSync(process.env.FLAG); exports.handler = () => 'well'"}},
-		{"nodejs", files{"index.mjs": "import fs from 'fs'; fs.readFileSync(process.env.FLAG); export const handler = () => 'well'"}},
+		{"nodejs",
+			files{"index.mjs": "import fs from 'fs'; fs.readFileSync(process.env.FLAG); export const handler = () => 'well'"}},
 	} {
 		language := test.language
 		r, _ := start(t, "off")

@@ -27,7 +27,8 @@ func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	named := isGoFunction(entrypoint) && !p.has(entrypoint)
 	switch {
 	case strings.HasPrefix(entrypoint, plainPrefix):
-		return nil, event.Structured, invalid(entrypoint, "programs in Go read events; leave out %s, or use the environment binary", plainPrefix)
+		return nil, event.Structured, invalid(entrypoint,
+			"programs in Go read events; leave out %s, or use the environment binary", plainPrefix)
 	case named && !p.has(goProgram), entrypoint == "" && len(p.top(p.isExecutable)) == 0:
 		return nil, event.Structured, invalid(entrypoint,
 			"the package was not built: give it a source, which is built, and no deployment; it has %s", p.listFiles(p.has))
@@ -42,7 +43,9 @@ func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 func goBuild() (string, Warmup) {
 	script, _ := adaptors.ReadFile("go/build.sh") // it is a part of the program
 	build := writeScript("adaptor", path.Base, "go/adaptor/*.go") +
-		writeScript("adapt", func(file string) string { return "environment/" + file }, "go/adapt/*.go", "go/source/source.go") + string(script)
+		writeScript("adapt", func(file string) string {
+			return "environment/" + file
+		}, "go/adapt/*.go", "go/source/source.go") + string(script)
 	const function = `package main\n\nimport "net/http"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n`
 	warm := "# for " + goToolchain() + "\nmkdir src && cd src && printf '" + function +
 		"' > function.go\nexport SRC_PKG=\"$PWD\" DEPLOY_PKG=\"${PWD%/*}/deploy\"\n" + build
@@ -96,13 +99,16 @@ func (e Environment) CheckCompiled(files map[string][]byte, entrypoint string) e
 	case err != nil:
 		return invalid(entrypoint, "%s", err)
 	case entrypoint == "" && !folder.Program && len(folder.Functions) > 1 && !slices.Contains(folder.Functions, usual):
-		return invalid(entrypoint, "it says no function, and the package has no %s; write the name of one; functions in it are %s", usual, has)
+		return invalid(entrypoint,
+			"it says no function, and the package has no %s; write the name of one; functions in it are %s", usual, has)
 	case !isGoFunction(entrypoint) || slices.Contains(folder.Functions, entrypoint):
 		return nil
 	case isOther:
-		return invalid(entrypoint, "%s has it, but not as func %s(w http.ResponseWriter, r *http.Request); functions like that are %s", other, entrypoint, has)
+		return invalid(entrypoint, "%s has it, but not as func %s(w http.ResponseWriter, r *http.Request); functions like "+
+			"that are %s", other, entrypoint, has)
 	}
-	return invalid(entrypoint, "the package has no function %s(w http.ResponseWriter, r *http.Request); it has %s", entrypoint, has)
+	return invalid(entrypoint, "the package has no function %s(w http.ResponseWriter, r *http.Request); it has %s",
+		entrypoint, has)
 }
 
 // goToolchain returns a text that is different for each Go that builds use.

@@ -41,15 +41,18 @@ func TestGo(t *testing.T) {
 		f.ID += entrypoint
 		return run(t, r, f, e)
 	}
-	headers := map[string][]string{"Content-Type": {"application/json"}, "Host": {"shop.localhost"}, "X-Fission-Params-Id": {"7"}}
+	headers := map[string][]string{"Content-Type": {"application/json"}, "Host": {"shop.localhost"},
+		"X-Fission-Params-Id": {"7"}}
 	for kind, bodies := range map[string][]string{
 		"application/json": {`{"a":1}`, `"text"`}, "text/plain": {"Grüße\n"}, "application/octet-stream": {"\xff\x00"},
 	} {
 		for _, body := range bodies {
 			headers["Content-Type"] = []string{kind}
-			answer := call("Echo", request(t, "", event.Protocol{Method: "PUT", RequestURL: "http://shop.localhost/a?b=c", Headers: headers}, kind, body))
+			answer := call("Echo", request(t, "",
+				event.Protocol{Method: "PUT", RequestURL: "http://shop.localhost/a?b=c", Headers: headers}, kind, body))
 			p := protocol(t, answer)
-			if string(answer.Data()) != body || answer.DataContentType() != kind || p.Status != 201 || p.Headers["X-Who"][0] != "shop.localhost PUT /a 7" {
+			if string(answer.Data()) != body || answer.DataContentType() != kind || p.Status != 201 ||
+				p.Headers["X-Who"][0] != "shop.localhost PUT /a 7" {
 				t.Errorf("%s: the answer is %s, %+v", kind, answer, p)
 			}
 		}
@@ -66,7 +69,8 @@ func TestGo(t *testing.T) {
 			t.Errorf("%s: the log is %q", entrypoint, log.of(entrypoint))
 		}
 	}
-	if answer := call("Prints", get(t, "prints", "http://shop.localhost/")); len(answer.Data()) != 0 || log.of("prints") != "{}\n" {
+	if answer := call("Prints", get(t, "prints", "http://shop.localhost/")); len(answer.Data()) != 0 ||
+		log.of("prints") != "{}\n" {
 		t.Errorf("what a function prints is not its log: %s, %q", answer, log.of("prints"))
 	}
 }
@@ -121,9 +125,10 @@ func TestGoLeftBehind(t *testing.T) {
 func TestGoBuild(t *testing.T) {
 	t.Parallel()
 	for want, text := range map[string]string{
-		"no Go files":              "",
-		"neither a program":        "package main\n\nfunc Handler() {}\n",
-		"must be in package main":  "package hello\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n",
+		"no Go files":       "",
+		"neither a program": "package main\n\nfunc Handler() {}\n",
+		"must be in package main": "package hello\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r " +
+			"*http.Request) {}\n",
 		"function.go:3:15: ":       "package main\n\nfunc Handler( {\n", // where it is not Go, before what it lacks
 		"undefined: surelyMissing": "package main\n\nfunc main() { surelyMissing() }\n",
 	} {
@@ -145,7 +150,8 @@ func TestGoBuild(t *testing.T) {
 	if build("go", "build") != build("go", "") || build("python", "") != "" {
 		t.Error("Fission's own command is another one than none; or Python is built")
 	}
-	if build("wasm", "build") != "" || !strings.Contains(build("python", "build"), "pip3 install") || !strings.Contains(build("node", "build"), "npm install") {
+	if build("wasm", "build") != "" || !strings.Contains(build("python", "build"), "pip3 install") ||
+		!strings.Contains(build("node", "build"), "npm install") {
 		t.Error("Fission's own command is not what its builders do")
 	}
 }
@@ -161,19 +167,23 @@ func TestGoModuleVersions(t *testing.T) {
 		"no go line": "module functions\n",
 		"1.12":       "module functions\n\ngo 1.12\n\nrequire example.com/greet v1.0.0\n",
 		"1.16":       "module functions\n\ngo 1.16\n\nrequire example.com/greet v1.0.0\n",
-		"a folder":   "module functions\n\ngo 1.20\n\nrequire example.com/greet v1.0.0\n\nreplace example.com/greet => ./greet\n",
+		"a folder": "module functions\n\ngo 1.20\n\nrequire example.com/greet v1.0.0\n\nreplace example.com/greet => " +
+			"./greet\n",
 	} {
-		source := fstest.MapFS{"go.mod": {Data: []byte(mod)}, "handler.go": {Data: []byte(greets)}, "go.work": {Data: []byte("no go.work at all")}}
+		source := fstest.MapFS{"go.mod": {Data: []byte(mod)}, "handler.go": {Data: []byte(greets)},
+			"go.work": {Data: []byte("no go.work at all")}}
 		greet := fstest.MapFile{Data: []byte("package greet\n\nconst Word = \"hello\"\n")}
 		switch name {
 		case "no go line":
 			source["handler.go"].Data = []byte(strings.Replace(greets, "example.com/greet", "functions/greet", 1))
 			source["greet/greet.go"] = &greet
 		case "a folder":
-			source["greet/greet.go"], source["greet/go.mod"] = &greet, &fstest.MapFile{Data: []byte("module example.com/greet\n")}
+			source["greet/greet.go"], source["greet/go.mod"] = &greet,
+				&fstest.MapFile{Data: []byte("module example.com/greet\n")}
 		default:
 			source["vendor/example.com/greet/greet.go"] = &greet
-			source["vendor/modules.txt"] = &fstest.MapFile{Data: []byte("# example.com/greet v1.0.0\n## explicit\nexample.com/greet\n")}
+			source["vendor/modules.txt"] = &fstest.MapFile{
+				Data: []byte("# example.com/greet v1.0.0\n## explicit\nexample.com/greet\n")}
 		}
 		f := runnable(t, "go", "", files{"main*": goProgram(t, source)})
 		f.ID += name
@@ -185,7 +195,8 @@ func TestGoModuleVersions(t *testing.T) {
 	_, err := buildGo(t, fstest.MapFS{"handler.go": {Data: []byte(greets)},
 		"go.mod": {Data: []byte("module functions\n\ngo 1.999\n\nrequire example.com/greet v1.0.0\n")}})
 	// K-005: a version newer than the machine's is refused before anything is downloaded
-	if err == nil || !strings.Contains(err.Error(), "go.mod needs Go 1.999, and this server builds with Go 1.") || strings.Contains(err.Error(), "example.com") {
+	if err == nil || !strings.Contains(err.Error(), "go.mod needs Go 1.999, and this server builds with Go 1.") ||
+		strings.Contains(err.Error(), "example.com") {
 		t.Errorf("go.mod with 1.999: the error is %v", err)
 	}
 }
@@ -262,8 +273,10 @@ func main() {
 // An entry point that the source has no function of is refused before anything is built.
 func TestGoEntryPointOfASource(t *testing.T) {
 	t.Parallel()
-	const greets = "package main\n\nimport \"net/http\"\n\nfunc Greet(\n\tw http.ResponseWriter,\n\tr *http.Request,\n) {\n}\n\nfunc Other(w http.ResponseWriter) {}\n"
-	const more = "package main\n\nimport . \"net/http\"\n\nfunc More(_ ResponseWriter, _ *Request) {}\n\nfunc (T) Method(w ResponseWriter, r *Request) {}\n"
+	const greets = "package main\n\nimport \"net/http\"\n\nfunc Greet(\n\tw http.ResponseWriter,\n\tr " +
+		"*http.Request,\n) {\n}\n\nfunc Other(w http.ResponseWriter) {}\n"
+	const more = "package main\n\nimport . \"net/http\"\n\nfunc More(_ ResponseWriter, _ *Request) {}\n\nfunc (T) " +
+		"Method(w ResponseWriter, r *Request) {}\n"
 	const program = "package main\n\nfunc main() {}\n"
 	for _, test := range []struct {
 		entrypoint, want string
@@ -274,11 +287,13 @@ func TestGoEntryPointOfASource(t *testing.T) {
 		{"main", "", []string{program}},
 		{"", "", []string{program, greets}},
 		{"More", "", []string{greets, more}},
-		{"Handler", "the package has no function Handler(w http.ResponseWriter, r *http.Request); it has Greet", []string{greets}},
+		{"Handler", "the package has no function Handler(w http.ResponseWriter, r *http.Request); it has Greet",
+			[]string{greets}},
 		{"Other", "a.go:11 has it, but not as func Other(", []string{greets}},
 		{"Method", "it has Greet, More", []string{greets, more}},
 		{"Handler", "it has none; without a name it is the program of func main()", []string{program}},
-		{"", "it says no function, and the package has no Handler; write the name of one; functions in it are Greet, More", []string{greets, more}},
+		{"", "it says no function, and the package has no Handler; write the name of one; functions in it are Greet, More",
+			[]string{greets, more}},
 		{"Greet", "a.go:1:9: expected", []string{"package (\n"}},
 		{"Greet", "no Go files", nil},
 	} {
@@ -291,7 +306,8 @@ func TestGoEntryPointOfASource(t *testing.T) {
 			t.Errorf("%q: the error is %v, want one with %q", test.entrypoint, err, test.want)
 		}
 	}
-	if of(t, "python").CheckCompiled(nil, "Handler") != nil || !of(t, "go").Compiles("a.go") || of(t, "go").Compiles("a_test.go") || of(t, "go").Compiles("b/a.go") {
+	if of(t, "python").CheckCompiled(nil, "Handler") != nil || !of(t, "go").Compiles("a.go") ||
+		of(t, "go").Compiles("a_test.go") || of(t, "go").Compiles("b/a.go") {
 		t.Error("what is not compiled is looked at")
 	}
 }

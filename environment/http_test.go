@@ -16,7 +16,8 @@ import (
 var order = event.Protocol{
 	Method: "PUT", RequestURL: "http://shop.localhost:8080/orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty=",
 	Headers: map[string][]string{
-		"Host": {"shop.localhost:8080"}, "Accept": {"text/html", "text/plain"}, "Cookie": {"a=1", "b=2"}, "X-Fission-Params-Id": {"7"},
+		"Host": {"shop.localhost:8080"}, "Accept": {"text/html", "text/plain"}, "Cookie": {"a=1", "b=2"},
+		"X-Fission-Params-Id": {"7"},
 	},
 }
 
@@ -42,10 +43,12 @@ def main():
     return answer
 `})
 	want := map[string]any{
-		"method": "PUT", "path": "/orders/ü x", "url": "http://shop.localhost:8080/orders/ü%20x?size=l&colour=red&colour=blue&empty=",
-		"base_url": "http://shop.localhost:8080/orders/ü%20x", "host": "shop.localhost:8080",
-		"size": "l", "colours": []any{"red", "blue"}, "empty": "", "none": 5.0, "args": map[string]any{"size": "l", "colour": "red", "empty": ""},
-		"accept": "text/html, text/plain", "agent": "nobody", "cookies": map[string]any{"a": "1", "b": "2"}, "param": "7",
+		"method": "PUT", "path": "/orders/ü x",
+		"url":      "http://shop.localhost:8080/orders/ü%20x?size=l&colour=red&colour=blue&empty=",
+		"base_url": "http://shop.localhost:8080/orders/ü%20x", "host": "shop.localhost:8080", "size": "l",
+		"colours": []any{"red", "blue"}, "empty": "", "none": 5.0,
+		"args": map[string]any{"size": "l", "colour": "red", "empty": ""}, "accept": "text/html, text/plain",
+		"agent": "nobody", "cookies": map[string]any{"a": "1", "b": "2"}, "param": "7",
 	}
 	for _, test := range []struct {
 		contentType, body string
@@ -57,7 +60,8 @@ def main():
 		{"text/plain", "ü", map[string]any{}, nil},
 	} {
 		answer := run(t, r, f, request(t, "x", order, test.contentType, test.body))
-		want["type"], want["text"], want["data"], want["form"], want["json"] = test.contentType, test.body, float64(len(test.body)), test.form, test.json
+		want["type"], want["text"], want["data"], want["form"], want["json"] = test.contentType, test.body,
+			float64(len(test.body)), test.form, test.json
 		var got map[string]any
 		if err := json.Unmarshal(answer.Data(), &got); err != nil {
 			t.Fatalf("%v: %s", err, answer)
@@ -91,9 +95,9 @@ module.exports = async ({ request }) => ({
 });
 `})
 	want := map[string]any{
-		"method": "PUT", "path": "/orders/%C3%BC%20x", "url": "/orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty=", "hostname": "shop.localhost",
-		"query": map[string]any{"size": "l", "colour": []any{"red", "blue"}, "empty": ""}, "accept": "text/html, text/plain",
-		"cookie": "a=1; b=2", "params": map[string]any{"id": "7"},
+		"method": "PUT", "path": "/orders/%C3%BC%20x", "url": "/orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty=",
+		"hostname": "shop.localhost", "query": map[string]any{"size": "l", "colour": []any{"red", "blue"}, "empty": ""},
+		"accept": "text/html, text/plain", "cookie": "a=1; b=2", "params": map[string]any{"id": "7"},
 	}
 	for _, test := range []struct {
 		contentType, body string
@@ -128,7 +132,8 @@ module.exports = async ({ request }) => ({
 func TestNodeParams(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
-	f := runnable(t, "nodejs", "", files{"index.js": "module.exports = async ({ request }) => ({ status: 200, body: request.params });"})
+	f := runnable(t, "nodejs", "",
+		files{"index.js": "module.exports = async ({ request }) => ({ status: 200, body: request.params });"})
 	asked := event.Protocol{
 		Method: "GET", RequestURL: "http://shop.localhost/orders/7", Params: map[string]string{"orderId": "7"},
 		Headers: map[string][]string{"X-Fission-Params-Orderid": {"7"}},
@@ -144,8 +149,10 @@ func TestNodeParams(t *testing.T) {
 func TestNodeReturnsAndNeverCalls(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
-	content := files{"index.js": "exports.lambda = async (event, context) => ({ statusCode: 200 });\nexports.called = (context, callback) => setTimeout(callback, 1, 200, 'called');"}
-	fault, _, err := event.ErrorOf(run(t, r, runnable(t, "nodejs", "index.lambda", content), request(t, "x", order, "", "")))
+	content := files{"index.js": "exports.lambda = async (event, context) => ({ statusCode: 200 });\nexports.called = " +
+		"(context, callback) => setTimeout(callback, 1, 200, 'called');"}
+	fault, _, err := event.ErrorOf(run(t, r, runnable(t, "nodejs", "index.lambda", content),
+		request(t, "x", order, "", "")))
 	if err != nil || fault.Type != "WrongHandler" || !strings.Contains(fault.Message, "the function has two parameters") {
 		t.Errorf("the error is %+v (%v)", fault, err)
 	}
@@ -167,7 +174,8 @@ func TestPlainProgram(t *testing.T) {
 		p := order
 		p.Headers = map[string][]string{"Cookie": {"a=1"}, "Proxy": {"http://evil"}}
 		answer := run(t, r, f, request(t, execution, p, "text/plain", "two\nlines"))
-		if got, want := string(answer.Data()), "PUT /orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty= /orders/ü x a=1 text/plain none: two\nlines\n"; got != want {
+		if got, want := string(answer.Data()),
+			"PUT /orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty= /orders/ü x a=1 text/plain none: two\nlines\n"; got != want {
 			t.Errorf("the answer is %q, want %q", got, want)
 		}
 	}
@@ -188,11 +196,15 @@ func TestConfig(t *testing.T) {
 		name, language, entry string
 		content               files
 	}{
-		{"Flask", "python", "", files{"main.py": "from flask import request\ndef main(): return request.environ['landfall.config']['currency']"}},
-		{"Python", "python", "", files{"main.py": "import json\ndef main(event): return json.loads(event['config'])['currency']"}},
+		{"Flask", "python", "",
+			files{"main.py": "from flask import request\ndef main(): return request.environ['landfall.config']['currency']"}},
+		{"Python", "python", "",
+			files{"main.py": "import json\ndef main(event): return json.loads(event['config'])['currency']"}},
 		{"Node.js", "nodejs", "", files{"index.js": "module.exports = async ({ config }) => config.currency;"}},
-		{"Node.js with an event", "nodejs", "", files{"index.js": "exports.handler = async (event) => JSON.parse(event.config).currency;"}},
-		{"a plain program", "binary", "exec:", files{"main*": "#!/bin/sh\nprintf '%s' \"$currency${LANDFALL_FUNCTION#none}\"\n"}},
+		{"Node.js with an event", "nodejs", "",
+			files{"index.js": "exports.handler = async (event) => JSON.parse(event.config).currency;"}},
+		{"a plain program", "binary", "exec:",
+			files{"main*": "#!/bin/sh\nprintf '%s' \"$currency${LANDFALL_FUNCTION#none}\"\n"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +212,8 @@ func TestConfig(t *testing.T) {
 			f := runnable(t, test.language, test.entry, test.content)
 			for _, currency := range []string{"EUR", "CHF"} {
 				e := get(t, "x", "http://a/")
-				event.SetConfig(&e, map[string]string{"currency": currency, "LANDFALL_FUNCTION": "none", "no-variable": "x", "null": "\x00"})
+				event.SetConfig(&e, map[string]string{"currency": currency, "LANDFALL_FUNCTION": "none", "no-variable": "x",
+					"null": "\x00"})
 				if got := string(run(t, r, f, e).Data()); got != currency {
 					t.Errorf("the answer is %q, want %q", got, currency)
 				}
@@ -224,33 +237,53 @@ func TestStyles(t *testing.T) {
 		{"bytes", "python", "", files{"main.py": "def main(): return b'x'"}, "text/html; charset=utf-8", "x"},
 		{"a map", "python", "", files{"main.py": "def main(): return {'a': 'ü'}"}, "application/json", `{"a":"\u00fc"}`},
 		{"a list", "python", "", files{"main.py": "def main(): return [1]"}, "application/json", `[1]`},
-		{"a generator", "python", "", files{"main.py": "def main():\n  yield 'a'\n  yield b'b'"}, "text/html; charset=utf-8", "ab"},
-		{"async", "python", "", files{"main.py": "import asyncio\nasync def main():\n  await asyncio.sleep(0)\n  return 'x'"}, "text/html; charset=utf-8", "x"},
-		{"a package", "python", "shop.cart.main", files{"shop/__init__.py": "", "shop/cart.py": "from .price import p\ndef main(): return p", "shop/price.py": "p = '5'"}, "text/html; charset=utf-8", "5"},
-		{"its own flask", "python", "", files{"main.py": "import flask\ndef main(): return flask.mine", "flask.py": "from types import SimpleNamespace as N\nfrom contextlib import nullcontext\nmine = 'mine'\nclass Flask:\n  def __init__(self, name): pass\n  def request_context(self, e): return nullcontext()\n  def make_response(self, v): return N(status_code=200, headers={'Content-Type': 'text/x'}, get_data=lambda: v.encode())"}, "text/x", "mine"},
-		{"an event: text", "python", "", files{"main.py": "def main(event): return event['type']"}, "text/plain; charset=utf-8", "arrival"},
-		{"an event: bytes", "python", "", files{"main.py": "def main(event): return b'\\xff'"}, "application/octet-stream", "\xff"},
-		{"an event: value", "python", "", files{"main.py": "def main(event): return event['data']"}, "application/json", `{"a":"ü"}`},
+		{"a generator", "python", "", files{"main.py": "def main():\n  yield 'a'\n  yield b'b'"},
+			"text/html; charset=utf-8", "ab"},
+		{"async", "python", "", files{"main.py": "import asyncio\nasync def main():\n  await asyncio.sleep(0)\n  return 'x'"},
+			"text/html; charset=utf-8", "x"}, {"a package", "python", "shop.cart.main",
+			files{"shop/__init__.py": "", "shop/cart.py": "from .price import p\ndef main(): return p",
+				"shop/price.py": "p = '5'"}, "text/html; charset=utf-8", "5"},
+		{"its own flask", "python", "", files{"main.py": "import flask\ndef main(): return flask.mine",
+			"flask.py": "from types import SimpleNamespace as N\nfrom contextlib import nullcontext\nmine = 'mine'\nclass " +
+				"Flask:\n  def __init__(self, name): pass\n  def request_context(self, e): return nullcontext()\n  def " +
+				"make_response(self, v): return N(status_code=200, headers={'Content-Type': 'text/x'}, get_data=lambda: v.encode())"}, "text/x", "mine"},
+		{"an event: text", "python", "", files{"main.py": "def main(event): return event['type']"},
+			"text/plain; charset=utf-8", "arrival"}, {"an event: bytes", "python", "",
+			files{"main.py": "def main(event): return b'\\xff'"}, "application/octet-stream", "\xff"}, {"an event: value",
+			"python", "", files{"main.py": "def main(event): return event['data']"}, "application/json", `{"a":"ü"}`},
 		{"an event: nothing", "python", "", files{"main.py": "def main(event): pass"}, "", ""},
 		{"an event: async", "python", "", files{"main.py": "async def main(event): return 5"}, "application/json", "5"},
-		{"an event: itself", "python", "", files{"main.py": "def main(event): return event"}, "application/json", `{"a":"ü"}`},
-		{"an event: an object", "python", "main.main", files{"main.py": "class M:\n  def __call__(self, event): return 'called'\nmain = M()"}, "text/plain; charset=utf-8", "called"},
+		{"an event: itself", "python", "", files{"main.py": "def main(event): return event"}, "application/json",
+			`{"a":"ü"}`},
+		{"an event: an object", "python", "main.main",
+			files{"main.py": "class M:\n  def __call__(self, event): return 'called'\nmain = M()"},
+			"text/plain; charset=utf-8", "called"},
 
-		{"text", "nodejs", "", files{"index.js": "module.exports = async () => ({body: '<b>'})"}, "text/html; charset=utf-8", "<b>"},
-		{"bytes", "nodejs", "", files{"index.js": "module.exports = async () => Buffer.from('x')"}, "application/octet-stream", "x"},
-		{"a map", "nodejs", "", files{"index.js": "module.exports = async () => ({status: 200, body: {a: 'ü'}})"}, "application/json", `{"a":"ü"}`},
-		{"callback", "nodejs", "", files{"index.js": "module.exports = (context, callback) => setTimeout(() => callback(200, 'x'), 1)"}, "text/html; charset=utf-8", "x"},
-		{"an export", "nodejs", "lib/cart.order", files{"lib/cart.js": "exports.order = async () => ({body: 'x'})"}, "text/html; charset=utf-8", "x"},
-		{"main of package.json", "nodejs", "", files{"package.json": `{"main": "src/a.js"}`, "src/a.js": "module.exports = async () => ({body: 'x'})"}, "text/html; charset=utf-8", "x"},
-		{"the only file", "nodejs", "", files{"hello.js": "module.exports = async () => ({body: 'x'})"}, "text/html; charset=utf-8", "x"},
-		{"ES module", "nodejs", "", files{"package.json": `{"type": "module"}`, "index.js": "import fs from 'fs'; export default async () => ({body: typeof fs.open})"}, "text/html; charset=utf-8", "function"},
-		{"mjs", "nodejs", "cart.order", files{"cart.mjs": "export const order = async () => ({body: 'x'})"}, "text/html; charset=utf-8", "x"},
-		{"an event: text", "nodejs", "", files{"index.js": "exports.handler = async (event) => event.type"}, "text/plain; charset=utf-8", "arrival"},
-		{"an event: bytes", "nodejs", "", files{"index.js": "exports.handler = () => Buffer.from([255])"}, "application/octet-stream", "\xff"},
-		{"an event: value", "nodejs", "index.handler", files{"index.js": "exports.handler = ({ data }) => data"}, "application/json", `{"a":"ü"}`},
+		{"text", "nodejs", "", files{"index.js": "module.exports = async () => ({body: '<b>'})"},
+			"text/html; charset=utf-8", "<b>"},
+		{"bytes", "nodejs", "", files{"index.js": "module.exports = async () => Buffer.from('x')"},
+			"application/octet-stream", "x"}, {"a map", "nodejs", "",
+			files{"index.js": "module.exports = async () => ({status: 200, body: {a: 'ü'}})"}, "application/json",
+			`{"a":"ü"}`}, {"callback", "nodejs", "",
+			files{"index.js": "module.exports = (context, callback) => setTimeout(() => callback(200, 'x'), 1)"},
+			"text/html; charset=utf-8", "x"}, {"an export", "nodejs", "lib/cart.order",
+			files{"lib/cart.js": "exports.order = async () => ({body: 'x'})"}, "text/html; charset=utf-8", "x"},
+		{"main of package.json", "nodejs", "",
+			files{"package.json": `{"main": "src/a.js"}`, "src/a.js": "module.exports = async () => ({body: 'x'})"},
+			"text/html; charset=utf-8", "x"}, {"the only file", "nodejs", "",
+			files{"hello.js": "module.exports = async () => ({body: 'x'})"}, "text/html; charset=utf-8", "x"},
+		{"ES module", "nodejs", "", files{"package.json": `{"type": "module"}`, "index.js": "import fs from 'fs'; export " +
+			"default async () => ({body: typeof fs.open})"}, "text/html; charset=utf-8", "function"},
+		{"mjs", "nodejs", "cart.order", files{"cart.mjs": "export const order = async () => ({body: 'x'})"},
+			"text/html; charset=utf-8", "x"}, {"an event: text", "nodejs", "",
+			files{"index.js": "exports.handler = async (event) => event.type"}, "text/plain; charset=utf-8", "arrival"},
+		{"an event: bytes", "nodejs", "", files{"index.js": "exports.handler = () => Buffer.from([255])"},
+			"application/octet-stream", "\xff"}, {"an event: value", "nodejs", "index.handler",
+			files{"index.js": "exports.handler = ({ data }) => data"}, "application/json", `{"a":"ü"}`},
 		{"an event: nothing", "nodejs", "", files{"index.mjs": "export const handler = () => {}"}, "", ""},
-		{"an event: by name", "nodejs", "event:index.order", files{"index.js": "exports.order = (event) => event.id"}, "text/plain; charset=utf-8", "1"},
-		{"an event: itself", "nodejs", "", files{"index.js": "exports.handler = (event) => event"}, "application/json", `{"a":"ü"}`},
+		{"an event: by name", "nodejs", "event:index.order", files{"index.js": "exports.order = (event) => event.id"},
+			"text/plain; charset=utf-8", "1"}, {"an event: itself", "nodejs", "",
+			files{"index.js": "exports.handler = (event) => event"}, "application/json", `{"a":"ü"}`},
 	} {
 		t.Run(test.language+"/"+test.name, func(t *testing.T) {
 			t.Parallel()
@@ -345,8 +378,10 @@ func TestShop(t *testing.T) {
 			e = get(t, "x", test.url)
 		}
 		answer := run(t, r, f, e)
-		if p := protocol(t, answer); p.Status != test.status || !strings.Contains(string(answer.Data()), test.want) || answer.DataContentType() != "application/json" {
-			t.Errorf("%s %s: the answer is %d with %s; want %d with %s", test.entry, test.body, p.Status, answer.Data(), test.status, test.want)
+		if p := protocol(t, answer); p.Status != test.status || !strings.Contains(string(answer.Data()), test.want) ||
+			answer.DataContentType() != "application/json" {
+			t.Errorf("%s %s: the answer is %d with %s; want %d with %s", test.entry, test.body, p.Status, answer.Data(),
+				test.status, test.want)
 		}
 	}
 }

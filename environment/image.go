@@ -91,7 +91,8 @@ func containerCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 		form = event.Draft
 	}
 	if strings.HasPrefix(words, plainPrefix) {
-		return nil, form, invalid(entrypoint, "a program of an image reads events; %s is for programs of packages", plainPrefix)
+		return nil, form, invalid(entrypoint, "a program of an image reads events; %s is for programs of packages",
+			plainPrefix)
 	}
 	image, err := readImage(p)
 	if err != nil {
@@ -103,7 +104,8 @@ func containerCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	}
 	args = append(append([]string{}, image.Entrypoint...), args...)
 	if len(args) == 0 {
-		return nil, form, invalid(entrypoint, "the image says neither ENTRYPOINT nor CMD; write the program and its arguments")
+		return nil, form,
+			invalid(entrypoint, "the image says neither ENTRYPOINT nor CMD; write the program and its arguments")
 	}
 	args[0], err = find(p, image, args[0])
 	return args, form, err

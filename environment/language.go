@@ -21,7 +21,8 @@ var (
 // the default function is main.
 func pythonCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	if entrypoint != "" && !pythonEntry.MatchString(entrypoint) {
-		return nil, event.Structured, invalid(entrypoint, "in Python it is module.function, like main.main for the function main of main.py")
+		return nil, event.Structured, invalid(entrypoint,
+			"in Python it is module.function, like main.main for the function main of main.py")
 	}
 	function := entrypoint
 	if entrypoint == "" {
@@ -57,7 +58,8 @@ func mainModule(p pack, entrypoint string) (string, error) {
 	}
 	modules := p.top(func(name string) bool { return path.Ext(name) == extension })
 	if len(modules) != 1 {
-		return "", invalid(entrypoint, "it says no module, and the package has no main.py; write module.function; there are %s", joinNames(modules))
+		return "", invalid(entrypoint,
+			"it says no module, and the package has no main.py; write module.function; there are %s", joinNames(modules))
 	}
 	return strings.TrimSuffix(modules[0], extension), nil
 }
@@ -67,7 +69,8 @@ func mainModule(p pack, entrypoint string) (string, error) {
 func nodeCommand(_ pack, entrypoint string) ([]string, event.Form, error) {
 	if !nodeEntry.MatchString(entrypoint) {
 		return nil, event.Structured, invalid(entrypoint,
-			"in Node.js it is module or module.export, like index.handler for what index.js exports as handler, with event: before it when it gets events")
+			"in Node.js it is module or module.export, like index.handler for what index.js exports as handler, with event: "+
+				"before it when it gets events")
 	}
 	return []string{"node", folder + "/adaptor.cjs", entrypoint}, event.Structured, nil
 }
@@ -99,9 +102,11 @@ func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	switch {
 	case !filepath.IsLocal(file) || strings.Contains(file, ":"):
 		return nil, form, invalid(entrypoint,
-			"it is the path of a program in the package, like bin/hello, with %s before it when the program reads no events but plain data", plainPrefix)
+			"it is the path of a program in the package, like bin/hello, with %s before it when the program reads no events "+
+				"but plain data", plainPrefix)
 	case !p.has(file):
-		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", p.listFiles(p.isExecutable))
+		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s",
+			p.listFiles(p.isExecutable))
 	case !p.isExecutable(file):
 		return nil, form, invalid(entrypoint, "the file cannot be executed by everybody; type: chmod 755 %s", file)
 	}
@@ -122,12 +127,15 @@ func mainProgram(p pack, entrypoint string) (string, error) {
 	programs := p.top(p.isExecutable)
 	switch len(programs) {
 	case 0:
-		return "", invalid(entrypoint, "it says no program, and no file at the top of the package can be executed by everybody; "+
-			"type: chmod 755 FILE, or write a path; the package has %s", p.listFiles(p.has))
+		return "",
+			invalid(entrypoint, "it says no program, and no file at the top of the package can be executed by everybody; "+
+				"type: chmod 755 FILE, or write a path; the package has %s", p.listFiles(p.has))
 	case 1:
 		return programs[0], nil
 	default:
-		return "", invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs in it are %s", joinNames(programs))
+		return "",
+			invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs "+
+				"in it are %s", joinNames(programs))
 	}
 }
 

@@ -28,7 +28,8 @@ func (e Environment) NeedsFastAPI(files map[string]bool, source []byte, entrypoi
 		function = "main"
 	}
 	code := pythonCode(source)
-	takesRequest := regexp.MustCompile(`(?m)^(?:async\s+)?def\s+` + regexp.QuoteMeta(function) + `\s*\(\s*\w+\s*(?::[^,()]*)?\)`)
+	takesRequest := regexp.MustCompile(`(?m)^(?:async\s+)?def\s+` + regexp.QuoteMeta(function) +
+		`\s*\(\s*\w+\s*(?::[^,()]*)?\)`)
 	return fastapiImport.Match(code) || e.name == "python-fastapi" && takesRequest.Match(code)
 }
 

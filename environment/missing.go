@@ -22,7 +22,8 @@ func checkPython(p pack, entrypoint string) error {
 			return nil
 		}
 	}
-	return invalid(entrypoint, "the package has neither %s.py nor %s/__init__.py; it has %s", module, module, p.listFiles(p.has))
+	return invalid(entrypoint, "the package has neither %s.py nor %s/__init__.py; it has %s", module, module,
+		p.listFiles(p.has))
 }
 
 // checkModule looks for the Node.js module of an entry point as the adaptor does. It does not know what a package.json

@@ -41,7 +41,8 @@ func Module(files []string, entrypoint string) (file string, form event.Form, er
 	case len(modules) == 1:
 		return modules[0], form, nil
 	}
-	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, joinNames(all))
+	return "", form, invalid(entrypoint,
+		"it says no module, and the package has no %s; write a path; modules in it are %s", usual, joinNames(all))
 }
 
 // clean returns the path in an entry point; empty when it has none.

@@ -67,7 +67,8 @@ func (p pack) knowsEvents() bool {
 		return false
 	}
 	left, knows := int64(most), false
-	_ = fs.WalkDir(p, ".", func(name string, entry fs.DirEntry, err error) error { // a file that cannot be read does not count
+	// a file that cannot be read does not count
+	_ = fs.WalkDir(p, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil || left <= 0:
 			return err
@@ -83,7 +84,8 @@ func (p pack) knowsEvents() bool {
 		defer file.Close()
 		text, err := io.ReadAll(io.LimitReader(file, left))
 		left -= int64(len(text))
-		if err == nil && (bytes.Contains(text, []byte("specversion")) || bytes.Contains(text, []byte("cloud-events-version"))) {
+		if err == nil && (bytes.Contains(text, []byte("specversion")) ||
+			bytes.Contains(text, []byte("cloud-events-version"))) {
 			knows = true
 			return fs.SkipAll
 		}

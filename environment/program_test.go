@@ -40,7 +40,8 @@ func TestEitherProgram(t *testing.T) {
 		}
 		args, _, err := e.PortableCommand(unpack(t, c.content), c.entrypoint)
 		if got := strings.Join(args, " "); got != c.want || (c.want == "") != (landfall.Is(err, landfall.Invalid)) {
-			t.Errorf("%s %q %v: got %q, %v; want %q", c.programs, c.entrypoint, slices.Sorted(maps.Keys(c.content)), got, err, c.want)
+			t.Errorf("%s %q %v: got %q, %v; want %q", c.programs, c.entrypoint, slices.Sorted(maps.Keys(c.content)), got,
+				err, c.want)
 		}
 	}
 }

@@ -12,7 +12,8 @@ const socketParameters = `\(\s*(?:ws|socket|websocket|conn|connection)\s*(?::[^,
 
 // These match parts of Node.js code, the first two at the beginning of a value.
 var (
-	nodeSocket      = regexp.MustCompile(`^(?:async\s*)?(?:function\b[\s*]*[\w$]*\s*)?` + socketParameters + `\s*\)\s*(?:=>|\{)`)
+	nodeSocket = regexp.MustCompile(`^(?:async\s*)?(?:function\b[\s*]*[\w$]*\s*)?` + socketParameters +
+		`\s*\)\s*(?:=>|\{)`)
 	nodeName        = regexp.MustCompile(`^([\w$]+)\s*(?:[;,}\n]|$)`)
 	nodeDeclaration = regexp.MustCompile(`(?m)^(?:(?:const|let|var)\s+([\w$]+)\s*=\s*|(?:async\s+)?function\s+([\w$]+))`)
 )
@@ -84,8 +85,10 @@ func lineOf(source []byte, at int) int { return 1 + bytes.Count(source[:at], []b
 func exported(code []byte, name string) []int {
 	begins := `\bmodule\.exports\s*=\s*|\bexport\s+default\s+`
 	if quoted := regexp.QuoteMeta(name); name != "" {
-		begins = `\bexports\.` + quoted + `\s*=\s*|\bexport\s+(?:const|let|var)\s+` + quoted + `\s*=\s*|\bexport\s+((?:async\s+)?function\s+` + quoted +
-			`\b)|\bmodule\.exports\s*=\s*\{(?:[^{}]*,)?\s*` + quoted + `\s*(?::\s*|(\())|(?:\bmodule\.exports\s*=|\bexport)\s*\{(?:[^{}]*,)?\s*(` + quoted + `)\s*[,}]`
+		begins = `\bexports\.` + quoted + `\s*=\s*|\bexport\s+(?:const|let|var)\s+` + quoted +
+			`\s*=\s*|\bexport\s+((?:async\s+)?function\s+` + quoted +
+			`\b)|\bmodule\.exports\s*=\s*\{(?:[^{}]*,)?\s*` + quoted +
+			`\s*(?::\s*|(\())|(?:\bmodule\.exports\s*=|\bexport)\s*\{(?:[^{}]*,)?\s*(` + quoted + `)\s*[,}]`
 	}
 	var places []int
 	names := map[string]bool{} // of values that are defined elsewhere

@@ -31,7 +31,8 @@ func TestSocket(t *testing.T) {
 		{"python", "f.main", "import os\ndef main(ws, clients):\n    pass", 2},
 		{"python", "f.main", "\"\"\"it's\"\"\"\nasync def main(ws, clients):\n    m = ws.receive()", 2},
 
-		{"python-fastapi", "f.main", "from fastapi import WebSocket\n\nasync def main(ws: WebSocket, clients: dict):\n    pass", 3},
+		{"python-fastapi", "f.main",
+			"from fastapi import WebSocket\n\nasync def main(ws: WebSocket, clients: dict):\n    pass", 3},
 		{"python-fastapi", "", "async def main(websocket, clients):\n    pass", 1},
 
 		{"python-fastapi", "f.app", "async def app(scope, receive, send):\n    pass", 0},
@@ -40,7 +41,8 @@ func TestSocket(t *testing.T) {
 		{"node", "f", "const text = `\nmodule.exports = function(ws, clients) {}\n`\nmodule.exports = async () => text", 0},
 		{"node", "f", "const a = \"module.exports = (ws, clients) => {\"\nmodule.exports = async () => a", 0},
 		{"node", "f", "function broadcast(ws, clients) {}\nmodule.exports = async (context) => broadcast(null, [])", 0},
-		{"node", "f", "const WebSocket = require('ws')\nconst s = new WebSocket.Server({noServer: true})\ns.on('connection', (socket, clients) => {\n})\nmodule.exports = async () => 1", 0},
+		{"node", "f", "const WebSocket = require('ws')\nconst s = new WebSocket.Server({noServer: " +
+			"true})\ns.on('connection', (socket, clients) => {\n})\nmodule.exports = async () => 1", 0},
 		{"node", "f", "module.exports = (context, callback) => {\n  callback(200, 'hello')\n}", 0},
 		{"node", "f", "module.exports = (context, callback) => {\n  const ws = other();\n  ws.on('message', callback)\n}", 0},
 		{"node", "f.main", "exports.chat = (ws, clients) => {}\nexports.main = async () => 1", 0},
@@ -48,9 +50,11 @@ func TestSocket(t *testing.T) {
 		{"python", "f.main", "TEXT = \"\"\"\ndef main(ws, clients):\n\"\"\"\ndef main():\n    return TEXT", 0},
 		{"python", "f.main", "def helper(ws, clients):\n    pass\ndef main():\n    pass", 0},
 		{"python", "f.main", "def main(event, context):\n    return 1", 0},
-		{"node", "f", "const text = `${`\nmodule.exports = (ws, clients) => {}\n`}\nmodule.exports = (ws, clients) => {}\n`\nmodule.exports = async () => text", 0},
+		{"node", "f", "const text = `${`\nmodule.exports = (ws, clients) => {}\n`}\nmodule.exports = (ws, clients) => " +
+			"{}\n`\nmodule.exports = async () => text", 0},
 		{"node", "f", "module.exports = async (req, res) => { }\n// never req.on('message')", 0},
-		{"node", "f", "module.exports = async function (context, callback) {}\nfunction watch(context) { context.on('message', x) }", 0},
+		{"node", "f",
+			"module.exports = async function (context, callback) {}\nfunction watch(context) { context.on('message', x) }", 0},
 		{"node", "f", "module.exports=async(e,t)=>{t(200)};function n(e){e.onmessage=1}", 0},
 		{"python", "f.main", "def main(queue, event):\n    return 1\ndef other(queue):\n    return queue.receive()", 0},
 		{"binary", "f", "module.exports = async function(ws, clients) {\n}", 0},

@@ -65,7 +65,8 @@ func goBuild(t testing.TB, dir, program, path string, env ...string) {
 // boxes are the sandboxes of this machine, found once.
 var boxes = sync.OnceValue(func() map[string]*sandbox.Sandbox {
 	ctx := context.Background()
-	return map[string]*sandbox.Sandbox{"confined": sandbox.Detect(ctx, sandbox.Auto), "off": sandbox.Detect(ctx, sandbox.Off)}
+	return map[string]*sandbox.Sandbox{"confined": sandbox.Detect(ctx, sandbox.Auto),
+		"off": sandbox.Detect(ctx, sandbox.Off)}
 })
 
 // logs keeps what functions logged, by execution.
@@ -95,7 +96,8 @@ func start(t testing.TB, kind string) (*runner.Runner, *logs) {
 		t.Fatal("nothing can confine functions here; type: apt-get install bubblewrap")
 	}
 	log := &logs{text: map[string]string{}}
-	r := &runner.Runner{Sandbox: box, Modules: modules(), Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience}}
+	r := &runner.Runner{Sandbox: box, Modules: modules(), Logs: log,
+		Defaults: landfall.Resources{Timeout: testkit.Patience}}
 	t.Cleanup(r.Close)
 	return r, log
 }

@@ -18,7 +18,8 @@ func UnknownEnvironments(s *spec.Spec) []spec.Problem {
 			if !defined {
 				why = fmt.Sprintf("the spec has no Environment %q, and %s", f.Environment, why)
 			}
-			problems = append(problems, spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, why)})
+			problems = append(problems, spec.Problem{Pos: f.Pos,
+				Message: fmt.Sprintf("Function %s will not run: %s", f.Name, why)})
 		}
 	}
 	return problems
@@ -32,7 +33,8 @@ func WithoutNetwork(s *spec.Spec) []spec.Problem {
 		e, _ := s.Environment(f.Environment)
 		env, err := Of(e)
 		if err == nil && env.Modules() && slices.Contains(networked, f.Name) {
-			warnings = append(warnings, spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will have no network: a WebAssembly module gets none", f.Name)})
+			warnings = append(warnings, spec.Problem{Pos: f.Pos,
+				Message: fmt.Sprintf("Function %s will have no network: a WebAssembly module gets none", f.Name)})
 		}
 	}
 	return warnings

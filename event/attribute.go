@@ -32,7 +32,8 @@ func isMap(name string) bool {
 // isForeign reports whether an attribute is neither of CloudEvents nor ours.
 func isForeign(name string) bool {
 	switch name {
-	case attributeProtocol, attributeConfig, attributeTrigger, attributeError, attributeFunction, attributeExecution, attributeTrace,
+	case attributeProtocol, attributeConfig, attributeTrigger, attributeError, attributeFunction, attributeExecution,
+		attributeTrace,
 		draftTypeVersion, draftEncoding, "data_base64":
 		return false
 	}
@@ -55,7 +56,8 @@ type Protocol struct {
 	Status     int                 `json:"status_code,omitzero"` // 0: the answer does not say
 	Headers    map[string][]string `json:"headers,omitempty"`
 	Streaming  bool                `json:"streaming,omitempty"` // of an answer: parts of its data follow
-	Params     map[string]string   `json:"params,omitempty"`    // of a request: the values of the wildcards in its route's path
+	// of a request: the values of the wildcards in its route's path
+	Params map[string]string `json:"params,omitempty"`
 }
 
 // Trigger is what a trigger adds to an event.
@@ -127,7 +129,8 @@ func SetProtocol(e *Event, p Protocol) {
 func (p Protocol) appendJSON(out []byte) []byte {
 	var room [commonMembers]string
 	out = append(out, '{')
-	for _, field := range [...]struct{ name, value string }{{"type", p.Type}, {"method", p.Method}, {"request_url", p.RequestURL}} {
+	for _, field := range [...]struct{ name, value string }{{"type", p.Type}, {"method", p.Method},
+		{"request_url", p.RequestURL}} {
 		if field.value != "" {
 			out = quote(appendName(out, field.name), field.value)
 		}
@@ -292,7 +295,8 @@ func Answer(request Event, id string) Event {
 
 // SizeOf returns about how many bytes an event has: its data and all other parts that may be long.
 func SizeOf(e Event) int {
-	size := len(e.DataEncoded) + len(e.ID()) + len(e.Type()) + len(e.Source()) + len(e.Subject()) + len(e.DataContentType()) + len(e.DataSchema())
+	size := len(e.DataEncoded) + len(e.ID()) + len(e.Type()) + len(e.Source()) + len(e.Subject()) +
+		len(e.DataContentType()) + len(e.DataSchema())
 	for _, value := range e.Extensions() {
 		if text, ok := value.(string); ok {
 			size += len(text)

@@ -17,8 +17,10 @@ func TestProtocol(t *testing.T) {
 	name := rapid.String()
 	rapid.Check(t, func(t *rapid.T) {
 		want := event.Protocol{
-			Type: name.Draw(t, "type"), Method: name.Draw(t, "method"), RequestURL: name.Draw(t, "address"), Status: rapid.Int().Draw(t, "status"),
-			Headers: rapid.MapOf(name, rapid.SliceOf(name)).Draw(t, "headers"), Params: rapid.MapOf(name, name).Draw(t, "params"),
+			Type: name.Draw(t, "type"), Method: name.Draw(t, "method"), RequestURL: name.Draw(t, "address"),
+			Status:  rapid.Int().Draw(t, "status"),
+			Headers: rapid.MapOf(name, rapid.SliceOf(name)).Draw(t, "headers"),
+			Params:  rapid.MapOf(name, name).Draw(t, "params"),
 		}
 		maps.DeleteFunc(want.Headers, func(_ string, values []string) bool { return len(values) == 0 })
 		if len(want.Headers) == 0 {

@@ -14,7 +14,8 @@ import (
 // isJSON reports whether the SDK writes data of this type as it is.
 func isJSON(mediaType string) bool {
 	switch mediaType {
-	case "", cloudevents.ApplicationJSON, cloudevents.TextJSON, cloudevents.ApplicationCloudEventsJSON, cloudevents.ApplicationCloudEventsBatchJSON:
+	case "", cloudevents.ApplicationJSON, cloudevents.TextJSON, cloudevents.ApplicationCloudEventsJSON,
+		cloudevents.ApplicationCloudEventsBatchJSON:
 		return true
 	}
 	return false

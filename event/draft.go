@@ -62,7 +62,8 @@ func parseDraft(members []member) (Event, error) {
 			}
 		}
 	}
-	for _, field := range []struct{ name, value string }{{"event-id", e.ID()}, {"source", e.Source()}, {"event-type", e.Type()}} {
+	for _, field := range []struct{ name, value string }{{"event-id", e.ID()}, {"source", e.Source()},
+		{"event-type", e.Type()}} {
 		if strings.TrimSpace(field.value) == "" {
 			return Event{}, invalid(field.name, "it is missing", nil)
 		}
@@ -75,7 +76,8 @@ func parseDraft(members []member) (Event, error) {
 
 // parseField reads a field that is a string.
 func parseField(e *Event, m member) error {
-	names := map[string]string{"source": "source", "event-time": "time", "schema-url": "dataschema", "content-type": "datacontenttype"}
+	names := map[string]string{"source": "source", "event-time": "time", "schema-url": "dataschema",
+		"content-type": "datacontenttype"}
 	if m.value.Kind() == 'n' {
 		return nil
 	}
@@ -92,7 +94,8 @@ func parseField(e *Event, m member) error {
 	switch m.name {
 	case draftVersion:
 		if value != draft {
-			return invalid(draftVersion, fmt.Sprintf("%q is not known; known is \"0.1\", and \"1.0\" as specversion", printable(value)), nil)
+			return invalid(draftVersion, fmt.Sprintf("%q is not known; known is \"0.1\", and \"1.0\" as specversion",
+				printable(value)), nil)
 		}
 	case "event-id":
 		e.SetID(value)
@@ -148,7 +151,8 @@ func parseExtensions(e *Event, value jsontext.Value) error {
 		case foreign > maxAttributes:
 			return tooLarge("event.Parse", limitAttributes, maxAttributes)
 		case !isName(name) || name == attributeError || isReserved(name):
-			return invalid(field, "the name cannot stand for an attribute of 1.0: it has other characters than letters and digits, or is one of its own", nil)
+			return invalid(field, "the name cannot stand for an attribute of 1.0: it has other characters than letters and "+
+				"digits, or is one of its own", nil)
 		case twice:
 			return invalid(field, "it is there twice when letters are lower case", nil)
 		case isMap(name) && v.Kind() != '{' && v.Kind() != 'n':
@@ -210,8 +214,8 @@ func parseData(e *Event, value jsontext.Value) error {
 // appendDraft appends an event as 0.1 on one line.
 func appendDraft(out []byte, e Event) ([]byte, error) {
 	d := draftEvent{
-		Version: draft, ID: e.ID(), Source: e.Source(), Type: e.Type(), Schema: e.DataSchema(), ContentType: e.DataContentType(),
-		Extensions: map[string]jsontext.Value{},
+		Version: draft, ID: e.ID(), Source: e.Source(), Type: e.Type(), Schema: e.DataSchema(),
+		ContentType: e.DataContentType(), Extensions: map[string]jsontext.Value{},
 	}
 	if at := e.Time(); !at.IsZero() {
 		d.Time = at.UTC().Format(time.RFC3339Nano)

@@ -43,8 +43,10 @@ func line(t testing.TB, form event.Form, e event.Event) string {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for form, test := range map[event.Form]struct{ request, want string }{
-		event.Structured: {order, `{"specversion":"1.0","id":"8","source":"/shop","type":"order","error":"{\"message\":\"it broke\",\"type\":\"Exception\",\"trace\":\"line 1\"}","protocol":"{\"headers\":{\"X-A\":[\"1\"]}}"}`},
-		event.Draft:      {draftOrder, `{"cloud-events-version":"0.1","event-id":"8","source":"/shop","event-type":"order","event-type-version":"v2","error":{"message":"it broke","type":"Exception","trace":"line 1"},"extensions":{"protocol":{"headers":{"X-A":["1"]}}}}`},
+		event.Structured: {order,
+			`{"specversion":"1.0","id":"8","source":"/shop","type":"order","error":"{\"message\":\"it broke\",\"type\":\"Exception\",\"trace\":\"line 1\"}","protocol":"{\"headers\":{\"X-A\":[\"1\"]}}"}`},
+		event.Draft: {draftOrder,
+			`{"cloud-events-version":"0.1","event-id":"8","source":"/shop","event-type":"order","event-type-version":"v2","error":{"message":"it broke","type":"Exception","trace":"line 1"},"extensions":{"protocol":{"headers":{"X-A":["1"]}}}}`},
 	} {
 		answer := event.Answer(parse(t, test.request), "8")
 		answer.DataEncoded = []byte(`"what was there before"`)
@@ -59,7 +61,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("the error has the data %q", answer.Data())
 		}
 		fault, ok, err := event.ErrorOf(parse(t, test.want))
-		if want := (event.Error{Message: "it broke", Type: "Exception", Trace: "line 1"}); err != nil || !ok || fault != want {
+		if want := (event.Error{Message: "it broke", Type: "Exception", Trace: "line 1"}); err != nil || !ok ||
+			fault != want {
 			t.Errorf("ErrorOf = %+v, %t, %v; want %+v", fault, ok, err, want)
 		}
 	}
@@ -81,7 +84,8 @@ func TestErrors(t *testing.T) {
 	for _, text := range []string{`"error":"it broke"`, `"error":"{\"type\":\"x\"}"`, `"error":5`} {
 		e := parse(t, strings.Replace(order, `"type"`, text+`,"type"`, 1))
 		// E-021: a message is required
-		if _, _, err := event.ErrorOf(e); landfall.KindOf(err) != landfall.Invalid || !strings.HasPrefix(landfall.MessageOf(err), "error") {
+		if _, _, err := event.ErrorOf(e); landfall.KindOf(err) != landfall.Invalid ||
+			!strings.HasPrefix(landfall.MessageOf(err), "error") {
 			t.Errorf("%s: the error is %v, want one that names the field", text, err)
 		}
 	}
@@ -96,7 +100,8 @@ func TestTrigger(t *testing.T) {
 	event.SetConfig(&e, config)
 	event.SetExecution(&e, "x1")
 	// E-026, E-027, E-071: the function's address and the merged configuration stand in the extensions
-	if got, want := line(t, event.Draft, e), `"extensions":{"config":{"COLOUR":"red"},"execution":"x1","function":"https://example.com/default/hello:1","trigger":{"function_url":"https://example.com/default/hello:1","config":{"COLOUR":"red"}}}`; !strings.Contains(got, want) {
+	if got, want := line(t, event.Draft, e),
+		`"extensions":{"config":{"COLOUR":"red"},"execution":"x1","function":"https://example.com/default/hello:1","trigger":{"function_url":"https://example.com/default/hello:1","config":{"COLOUR":"red"}}}`; !strings.Contains(got, want) {
 		t.Errorf("the event is\n%s\nwant in it\n%s", got, want)
 	}
 	trigger, err := event.TriggerOf(e)
@@ -179,10 +184,10 @@ func TestLimits(t *testing.T) {
 		limit             string
 		declared          bool
 	}{
-		"declared":  {"application/cloudevents+json", order, event.Limits{Bytes: 50}, "event bytes", true},
-		"streamed":  {"application/cloudevents+json", order, event.Limits{Bytes: 50}, "event bytes", false},
-		"in batch":  {"application/cloudevents-batch+json", "[" + order + "," + order + "]", event.Limits{Events: 1}, "events in a batch", true},
-		"unlimited": {"application/cloudevents+json", order, event.Limits{}, "", true},
+		"declared": {"application/cloudevents+json", order, event.Limits{Bytes: 50}, "event bytes", true},
+		"streamed": {"application/cloudevents+json", order, event.Limits{Bytes: 50}, "event bytes", false},
+		"in batch": {"application/cloudevents-batch+json", "[" + order + "," + order + "]", event.Limits{Events: 1},
+			"events in a batch", true}, "unlimited": {"application/cloudevents+json", order, event.Limits{}, "", true},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/run", strings.NewReader(test.body))
 		r.Header.Set("Content-Type", test.contentType)
@@ -192,7 +197,8 @@ func TestLimits(t *testing.T) {
 		_, _, err := event.Read(r, test.limits)
 		large, ok := errors.AsType[*event.TooLargeError](err)
 		// N-022: what is too large is told apart, with the limit's name
-		if ok != (test.limit != "") || (ok && (large.Limit != test.limit || !strings.Contains(landfall.MessageOf(err), test.limit) || landfall.KindOf(err) != landfall.Invalid)) {
+		if ok != (test.limit != "") || (ok && (large.Limit != test.limit ||
+			!strings.Contains(landfall.MessageOf(err), test.limit) || landfall.KindOf(err) != landfall.Invalid)) {
 			t.Errorf("%s: the error is %v, want limit %q", name, err, test.limit)
 		}
 	}
@@ -207,7 +213,8 @@ func TestTooManyAttributes(t *testing.T) {
 			return posted(t, strings.TrimSuffix(order, "}")+","+attributes(n)+"}")
 		},
 		"0.1": func(n int) *http.Request {
-			return posted(t, `{"cloud-events-version":"0.1","event-id":"1","source":"s","event-type":"t","extensions":{`+attributes(n)+"}}")
+			return posted(t, `{"cloud-events-version":"0.1","event-id":"1","source":"s","event-type":"t","extensions":{`+
+				attributes(n)+"}}")
 		},
 		"binary": func(n int) *http.Request {
 			r := posted(t, "")
@@ -261,7 +268,8 @@ func attributes(n int) string {
 // An event on one line is one line, whatever is in it: nobody can put a second event into somebody's stream.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		order, draftOrder, "{}", "[]", `{"specversion":"1.0","data_base64":5}`, `{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"\n"}`,
+		order, draftOrder, "{}", "[]", `{"specversion":"1.0","data_base64":5}`,
+		`{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"\n"}`,
 		`{"specversion":"1.0","id":"1","source":"s","type":"t","datacontenttype":"x/y+json","data":{"a":` + "\n" + `1}}`,
 		strings.Replace(draftOrder, "application/json", "AppliCAtion/json", 1),
 		`{"cloud-events-version":"0.1","event-id":"1","source":"s","event-type":"t","extensions":{"a":[1,{}],"protocol":{}},"data":[]}`,
@@ -285,7 +293,8 @@ func FuzzParse(f *testing.F) {
 			if err != nil || got != shape {
 				t.Fatalf("what was written is not read: %q: %v", out, err)
 			}
-			if shape == form && again.ID() != e.ID() || !bytes.Equal(again.Data(), e.Data()) && !again.DataBase64 && !e.DataBase64 && e.DataContentType() == "text/plain" {
+			if shape == form && again.ID() != e.ID() ||
+				!bytes.Equal(again.Data(), e.Data()) && !again.DataBase64 && !e.DataBase64 && e.DataContentType() == "text/plain" {
 				t.Fatalf("it changed: %q", out)
 			}
 		}
@@ -300,7 +309,8 @@ func FuzzRead(f *testing.F) {
 	f.Add("a/b+json", "Ce-Time", "%E9", []byte("\xff\n"))
 	f.Fuzz(func(t *testing.T, contentType, name, value string, body []byte) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/run", bytes.NewReader(body))
-		r.Header = http.Header{"Content-Type": {contentType}, "Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/s"}, "Ce-Type": {"t"}}
+		r.Header = http.Header{"Content-Type": {contentType}, "Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/s"},
+			"Ce-Type": {"t"}}
 		r.Header.Add(name, value)
 		events, form, err := event.Read(r, event.Limits{})
 		if err != nil {

@@ -80,11 +80,13 @@ const maxFilterDepth = 20
 func (f *Filter) check(path []string) error {
 	wrong := func(problem string, below ...string) error {
 		cause := &FilterError{Path: append(slices.Clone(path), below...)}
-		return &landfall.Error{Op: "event.ParseFilters", Kind: landfall.Invalid, Message: cause.Error() + ": " + problem, Err: cause}
+		return &landfall.Error{Op: "event.ParseFilters", Kind: landfall.Invalid, Message: cause.Error() + ": " + problem,
+			Err: cause}
 	}
 	var dialects []string
 	for name, has := range map[string]bool{
-		"exact": f.Exact != nil, "prefix": f.Prefix != nil, "suffix": f.Suffix != nil, "all": f.All != nil, "any": f.Any != nil, "not": f.Not != nil,
+		"exact": f.Exact != nil, "prefix": f.Prefix != nil, "suffix": f.Suffix != nil, "all": f.All != nil,
+		"any": f.Any != nil, "not": f.Not != nil,
 	} {
 		if has {
 			dialects = append(dialects, name)
@@ -97,7 +99,8 @@ func (f *Filter) check(path []string) error {
 	case len(dialects) == 0:
 		return wrong("a filter is one of exact, prefix, suffix, all, any and not, and this is none")
 	case len(dialects) > 1:
-		return wrong("a filter is one of them, and this is " + strings.Join(dialects, " and ") + "; write them as two, or below all")
+		return wrong("a filter is one of them, and this is " + strings.Join(dialects, " and ") +
+			"; write them as two, or below all")
 	}
 	dialect := dialects[0]
 	if f.Not != nil {

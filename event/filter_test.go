@@ -72,7 +72,8 @@ func TestFiltersRefused(t *testing.T) {
 		`[{"suffix":{"type":""}}]`:                    "[0].suffix.type",
 		`[{"all":[]}]`:                                "[0].all",
 		`[{"any":[{"exact":{"id":"1"}},{"not":{}}]}]`: "[0].any[1].not",
-		`[` + strings.Repeat(`{"not":`, 50) + `{"exact":{"id":"1"}}` + strings.Repeat(`}`, 50) + `]`: "[0]" + strings.Repeat(".not", 40),
+		`[` + strings.Repeat(`{"not":`, 50) + `{"exact":{"id":"1"}}` + strings.Repeat(`}`, 50) + `]`: "[0]" +
+			strings.Repeat(".not", 40),
 	} {
 		_, err := event.ParseFilters([]byte(text))
 		if landfall.KindOf(err) != landfall.Invalid {

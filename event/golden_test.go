@@ -36,7 +36,8 @@ func shown(t *testing.T, raw []byte) string {
 	if err != nil {
 		return fmt.Sprintf("%s: %s\n", landfall.KindOf(err), landfall.MessageOf(err))
 	}
-	names := map[event.Form]string{event.Structured: "structured", event.Binary: "binary", event.Batch: "batch", event.Draft: "draft"}
+	names := map[event.Form]string{event.Structured: "structured", event.Binary: "binary", event.Batch: "batch",
+		event.Draft: "draft"}
 	out := names[form] + "\n"
 	for _, e := range events {
 		for _, shape := range []event.Form{event.Structured, event.Draft} {

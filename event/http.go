@@ -74,7 +74,8 @@ func readBody(r *http.Request, most int) ([]byte, error) {
 	case large || body.Len() > most:
 		return nil, tooLarge(op, limitBytes, most)
 	case err != nil:
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the body could not be read to its end", Err: err}
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "the body could not be read to its end", Err: err}
 	}
 	return body.Bytes(), nil
 }
@@ -84,7 +85,8 @@ func parseBatch(body []byte, most int) ([]Event, error) {
 	const op landfall.Op = "event.Parse"
 	var values []jsontext.Value
 	if err := json.Unmarshal(body, &values); err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "a batch is a JSON array of events, and this is none", Err: err}
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "a batch is a JSON array of events, and this is none", Err: err}
 	}
 	if len(values) > most {
 		return nil, tooLarge(op, limitEvents, most)
@@ -96,7 +98,8 @@ func parseBatch(body []byte, most int) ([]Event, error) {
 			err = invalid("specversion", "a batch has events of 1.0 only", nil)
 		}
 		if err != nil {
-			return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: fmt.Sprintf("event %d of the batch: %s", i+1, landfall.MessageOf(err)), Err: err}
+			return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err),
+				Message: fmt.Sprintf("event %d of the batch: %s", i+1, landfall.MessageOf(err)), Err: err}
 		}
 		events = append(events, e)
 	}
@@ -115,7 +118,8 @@ func parseBinary(headers http.Header, body []byte) (Event, error) {
 		case !ours:
 			continue
 		case !isName(attribute) || attribute == "data":
-			return Event{}, invalid(printable(strings.ToLower(name)), "the name of an attribute has only a to z and 0 to 9, and is not data", nil)
+			return Event{}, invalid(printable(strings.ToLower(name)),
+				"the name of an attribute has only a to z and 0 to 9, and is not data", nil)
 		}
 		if isForeign(attribute) {
 			foreign++
@@ -190,7 +194,8 @@ func Write(w http.ResponseWriter, status int, form Form, events ...Event) error 
 	if form == Binary && len(events) == 1 {
 		if _, fault := attribute(events[0], attributeError); !fault {
 			e := events[0]
-			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e), status, &headerWriter{ResponseWriter: w})
+			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e),
+				status, &headerWriter{ResponseWriter: w})
 		}
 	}
 	contentType, body := cloudevents.ApplicationCloudEventsJSON, []byte(nil)

@@ -43,7 +43,8 @@ func ReadMessage(m Message) (Event, bool, error) {
 		return e, true, err
 	case strings.HasPrefix(mediaType, "application/cloudevents"):
 		return Event{}, true, &landfall.Error{Op: "event.ReadMessage", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("the content type is %s, and a message is one event as JSON: %s", printable(mediaType), cloudevents.ApplicationCloudEventsJSON)}
+			Message: fmt.Sprintf("the content type is %s, and a message is one event as JSON: %s", printable(mediaType),
+				cloudevents.ApplicationCloudEventsJSON)}
 	case binary:
 		e, err := parseBinary(headers, m.Body)
 		return e, true, err

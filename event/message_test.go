@@ -55,16 +55,23 @@ func TestReadMessage(t *testing.T) {
 		is      bool
 		kind    landfall.Kind
 	}{
-		"no event":                 {event.Message{Body: []byte(order)}, false, 0},
-		"another content type":     {event.Message{Header: map[string][]string{"Content-Type": {"application/json"}}, Body: []byte(order)}, false, 0},
-		"structured":               {event.Message{Header: map[string][]string{"content-type": {"application/cloudevents+json; charset=utf-8"}}, Body: []byte(order)}, true, 0},
-		"structured by its prefix": {event.Message{Header: map[string][]string{"Content-Type": {"application/cloudevents"}}, Body: []byte(order)}, true, 0},
-		"another format":           {event.Message{Header: map[string][]string{"Content-Type": {"application/cloudevents+avro"}}}, true, landfall.Invalid},
-		"a batch":                  {event.Message{Header: map[string][]string{"Content-Type": {"application/cloudevents-batch+json"}}, Body: []byte(`[]`)}, true, landfall.Invalid},
-		"binary":                   {event.Message{Header: binary, Body: []byte(`{}`)}, true, 0},
-		"binary with its type":     {event.Message{Header: with("ce-datacontenttype", "text/plain"), Body: []byte(`x`)}, true, 0},
+		"no event": {event.Message{Body: []byte(order)}, false, 0},
+		"another content type": {event.Message{Header: map[string][]string{"Content-Type": {"application/json"}},
+			Body: []byte(order)}, false, 0},
+		"structured": {event.Message{Header: map[string][]string{
+			"content-type": {"application/cloudevents+json; charset=utf-8"}}, Body: []byte(order)}, true, 0},
+		"structured by its prefix": {event.Message{Header: map[string][]string{"Content-Type": {"application/cloudevents"}},
+			Body: []byte(order)}, true, 0},
+		"another format": {event.Message{
+			Header: map[string][]string{"Content-Type": {"application/cloudevents+avro"}}}, true, landfall.Invalid},
+		"a batch": {event.Message{Header: map[string][]string{
+			"Content-Type": {"application/cloudevents-batch+json"}}, Body: []byte(`[]`)}, true, landfall.Invalid},
+		"binary": {event.Message{Header: binary, Body: []byte(`{}`)}, true, 0},
+		"binary with its type": {event.Message{Header: with("ce-datacontenttype", "text/plain"), Body: []byte(`x`)}, true,
+			0},
 		"binary with a wrong time": {event.Message{Header: with("ce-time", "noon")}, true, landfall.Invalid},
-		"structured nonsense":      {event.Message{Header: map[string][]string{"Content-Type": {"application/cloudevents+json"}}, Body: []byte(`x`)}, true, landfall.Invalid},
+		"structured nonsense": {event.Message{Header: map[string][]string{
+			"Content-Type": {"application/cloudevents+json"}}, Body: []byte(`x`)}, true, landfall.Invalid},
 	} {
 		_, is, err := event.ReadMessage(test.message)
 		if is != test.is || (err != nil) != (test.kind != 0) || err != nil && landfall.KindOf(err) != test.kind {

@@ -74,7 +74,7 @@ type member struct {
 }
 
 // decoders are used again for the next event.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool works only as one for all events of the process
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // one for all
 
 // borrow returns a decoder of data, and done, which returns the decoder.
 func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder, done func()) {
@@ -130,7 +130,8 @@ func scan(data []byte, members []member) ([]member, error) {
 		return nil, jsonError(err)
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "there is more than one JSON value where one event should be", Err: err}
+		return nil, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid,
+			Message: "there is more than one JSON value where one event should be", Err: err}
 	}
 	return members, checkDuplicates(members)
 }
@@ -191,7 +192,8 @@ func memberName(quoted jsontext.Value) string {
 
 func jsonError(err error) error {
 	if err == nil {
-		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "an event is a JSON object, and this is another value"}
+		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid,
+			Message: "an event is a JSON object, and this is another value"}
 	}
 	message := "the event is no valid JSON"
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -321,7 +323,8 @@ func wrongVersion(version string) error {
 	if version == "" {
 		return invalid("specversion", "it is missing, so this is no event; write \"1.0\"", nil)
 	}
-	return invalid("specversion", fmt.Sprintf("%q is not known; known are \"1.0\", and \"0.1\" as cloud-events-version", printable(version)), nil)
+	return invalid("specversion", fmt.Sprintf("%q is not known; known are \"1.0\", and \"0.1\" as cloud-events-version",
+		printable(version)), nil)
 }
 
 // check refuses a member of 1.0 that the SDK would misread, or would refuse without its name.
@@ -457,7 +460,8 @@ func text(v jsontext.Value) string {
 func rewrite(members []member, withoutData bool) []byte {
 	out := []byte{'{'}
 	for _, m := range members {
-		if m.value.Kind() == 'n' || (withoutData && strings.HasPrefix(m.name, "data") && m.name != "datacontenttype" && m.name != "dataschema") {
+		if m.value.Kind() == 'n' ||
+			(withoutData && strings.HasPrefix(m.name, "data") && m.name != "datacontenttype" && m.name != "dataschema") {
 			continue
 		}
 		if len(out) > 1 {

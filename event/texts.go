@@ -25,7 +25,9 @@ func scanStrings(data []byte, members []member, answer bool) ([]member, bool) {
 	}
 	for more := true; more; {
 		m, behind, escaped := cutMember(rest)
-		if behind == nil || len(members) == commonMembers || slices.ContainsFunc(members, func(before member) bool { return before.name == m.name }) {
+		if behind == nil || len(members) == commonMembers || slices.ContainsFunc(members, func(before member) bool {
+			return before.name == m.name
+		}) {
 			return nil, false
 		}
 		from := len(texts)

@@ -20,8 +20,10 @@ func answers() []string {
 		`{"specversion":"1.0","id":"\ud800","source":"/shop","type":"order"}`,
 		`{"specversion":"1.0","id":"7","source":"/shop","type":"order","datacontenttype":"text/plain","data":"\q"}`,
 		`{"specversion":"1.0","id":"7","source":"/shop","type":"order","datacontenttype":"text/plain","data":"\ud83d\ude00 é"}`,
-		`{"specversion":"1.0","id":"7","source":"/shop","type":"order","datacontenttype":"text/plain","data":"` + "a long text with one byte that is none \xff" + `"}`,
-		`{"specversion":"1.0","id":"7","source":"/shop","type":"order","datacontenttype":"text/plain","data":"` + "a long text with a line's end \n in it" + `"}`,
+		`{"specversion":"1.0","id":"7","source":"/shop","type":"order","datacontenttype":"text/plain","data":"` +
+			"a long text with one byte that is none \xff" + `"}`,
+		`{"specversion":"1.0","id":"7","source":"/shop","type":"order","datacontenttype":"text/plain","data":"` +
+			"a long text with a line's end \n in it" + `"}`,
 		`{"specversion":"1.0","id":"7","id":"7","source":"/shop","type":"order"}`,
 		`{"specversion":"1.0","\u0069d":"7","source":"/shop","type":"order"}`,
 		`{"specversion":"1.0","id":"7","source":"/shop","type":"order",}`,
@@ -73,7 +75,8 @@ func TestTexts(t *testing.T) {
 func TestAnswerStays(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat(`é\n`, 10_000)
-	text := []byte(`{"specversion":"1.0","id":"7","source":"/shop","type":"order","protocol":"` + long + `","datacontenttype":"text/plain","data":"abc"}`)
+	text := []byte(`{"specversion":"1.0","id":"7","source":"/shop","type":"order","protocol":"` + long +
+		`","datacontenttype":"text/plain","data":"abc"}`)
 	e, err := event.ParseAnswer(text)
 	if err != nil {
 		t.Fatal(err)

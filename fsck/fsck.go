@@ -235,7 +235,8 @@ func (r *checkRun) secret(v landfall.Version, f landfall.Finding) error {
 	owner := secret.Owner{App: v.App, Name: v.Unit.Name}
 	value, err := r.Secrets.Open(owner, content.Sealed)
 	if err != nil {
-		f.Problem, f.Remedy = landfall.MessageOf(err), "start the server with the key that it was sealed under; or landfall secret set it again"
+		f.Problem, f.Remedy = landfall.MessageOf(err),
+			"start the server with the key that it was sealed under; or landfall secret set it again"
 		return r.report(f)
 	}
 	for _, fingerprint := range r.Secrets.Fingerprints(owner, value) {
@@ -418,7 +419,8 @@ func (r *checkRun) reportMissingRepository(ctx context.Context, app landfall.App
 		return err
 	}
 	f.Problem = "it is gone"
-	f.Remedy = "bring the process that has it back, or put its folder git here; only if it is lost, start once with landfall serve --new, and push " +
+	f.Remedy = "bring the process that has it back, or put its folder git here; only if it is lost, start once with " +
+		"landfall serve --new, and push " +
 		"its branches again from a clone; or " + remedyRestore
 	return r.report(f)
 }
@@ -457,8 +459,10 @@ func (r *checkRun) heads(ctx context.Context, app landfall.App, f landfall.Findi
 		return err
 	}
 	for _, h := range before {
-		if slices.Contains(after, h) && !h.SHA.IsZero() && named[h.Ref] != h.SHA && !strings.HasPrefix(string(h.Ref), landfall.ApplyPrefix) {
-			f.Problem = fmt.Sprintf("%s is %s there, and %s was accepted", h.Ref, cmp.Or(named[h.Ref].Short(), "gone"), h.SHA.Short())
+		if slices.Contains(after, h) && !h.SHA.IsZero() && named[h.Ref] != h.SHA &&
+			!strings.HasPrefix(string(h.Ref), landfall.ApplyPrefix) {
+			f.Problem = fmt.Sprintf("%s is %s there, and %s was accepted", h.Ref, cmp.Or(named[h.Ref].Short(), "gone"),
+				h.SHA.Short())
 			f.Remedy = "start the server again: it accepts what is there, unless it never had what was accepted: " +
 				"then push its branches again from a clone; or " + remedyRestore
 			if err := r.report(f); err != nil {
@@ -528,8 +532,8 @@ func (r *checkRun) leftovers(ctx context.Context) error {
 		if below(known, key) {
 			continue
 		}
-		if err := r.report(landfall.Finding{What: "leftover", Key: key, Problem: "nothing knows of it, so it would stay for ever",
-			Remedy: "delete it"}); err != nil {
+		if err := r.report(landfall.Finding{What: "leftover", Key: key,
+			Problem: "nothing knows of it, so it would stay for ever", Remedy: "delete it"}); err != nil {
 			return err
 		}
 	}

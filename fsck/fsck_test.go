@@ -44,15 +44,19 @@ var (
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	folder := t.TempDir()
-	i := &installation{t: t, db: storetest.Open(t, storetest.SQLite(t)), objects: testkit.Must(disk.Open(folder))(t), folder: folder,
-		remote: repositories{heads: map[landfall.RefName]landfall.CommitSHA{}}, builds: builds{}}
+	i := &installation{t: t, db: storetest.Open(t, storetest.SQLite(t)), objects: testkit.Must(disk.Open(folder))(t),
+		folder: folder, remote: repositories{heads: map[landfall.RefName]landfall.CommitSHA{}}, builds: builds{}}
 	t.Cleanup(func() { _ = i.objects.Close() })
-	app := landfall.App{ID: "app", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", Created: time.Now(), Objects: "apps/app/"}
+	app := landfall.App{ID: "app", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", Created: time.Now(),
+		Objects: "apps/app/"}
 	static, stored := i.upload(app)
-	pkg := versioning.Declared{Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: "cart"}, Spec: []byte(`{}`), Content: []byte(`"cart"`)}
-	config := versioning.Declared{Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}, Spec: []byte(`{"currency":"EUR"}`)}
+	pkg := versioning.Declared{Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: "cart"}, Spec: []byte(`{}`),
+		Content: []byte(`"cart"`)}
+	config := versioning.Declared{Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName},
+		Spec: []byte(`{"currency":"EUR"}`)}
 	units := testkit.Must(versioning.Resolve([]versioning.Declared{static, pkg, config}))(t)
-	apply := versioning.Apply{App: app, UID: release, Commit: landfall.CommitSHA(strings.Repeat("a", 40)), Production: true, Units: units, At: time.Now(),
+	apply := versioning.Apply{App: app, UID: release, Commit: landfall.CommitSHA(strings.Repeat("a", 40)),
+		Production: true, Units: units, At: time.Now(),
 		Stored: map[landfall.UnitID]versioning.Stored{static.Unit: stored, pkg.Unit: i.store(app)}}
 	i.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 1); err != nil {
@@ -61,7 +65,8 @@ func newInstallation(t *testing.T) *installation {
 		if err := tx.CreateApp(ctx, app); err != nil {
 			return err
 		}
-		run := landfall.Run{ID: "run", App: app.ID, Commit: apply.Commit, Branch: "main", State: landfall.RunSucceeded, UID: release, Created: time.Now()}
+		run := landfall.Run{ID: "run", App: app.ID, Commit: apply.Commit, Branch: "main", State: landfall.RunSucceeded,
+			UID: release, Created: time.Now()}
 		if err := tx.CreateRun(ctx, run); err != nil {
 			return err
 		}
@@ -76,7 +81,8 @@ func newInstallation(t *testing.T) *installation {
 		for _, u := range inForce {
 			plain = append(plain, u.GroupUnit)
 		}
-		g := landfall.Group{UID: release, App: app.ID, Digest: versioning.GroupDigest(plain), Branch: "main", Commit: apply.Commit, Created: time.Now()}
+		g := landfall.Group{UID: release, App: app.ID, Digest: versioning.GroupDigest(plain), Branch: "main",
+			Commit: apply.Commit, Created: time.Now()}
 		if err := tx.CreateGroup(ctx, g, inForce); err != nil {
 			return err
 		}
@@ -89,7 +95,8 @@ func newInstallation(t *testing.T) *installation {
 // upload stores the pages of an app.
 func (i *installation) upload(app landfall.App) (versioning.Declared, versioning.Stored) {
 	i.t.Helper()
-	file := landfall.File{Path: "index.html", Mode: landfall.Regular, Digest: landfall.DigestOf(page), Size: int64(len(page))}
+	file := landfall.File{Path: "index.html", Mode: landfall.Regular, Digest: landfall.DigestOf(page),
+		Size: int64(len(page))}
 	units, _, err := assets.Select([]assets.Rule{{Src: ".", Path: "/"}}, []landfall.File{file})
 	if err != nil {
 		i.t.Fatal(err)
@@ -97,11 +104,13 @@ func (i *installation) upload(app landfall.App) (versioning.Declared, versioning
 	uploader := assets.Uploader{Store: i.objects, Read: func(context.Context, landfall.File) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(page)), nil
 	}}
-	manifest, result, err := uploader.Upload(i.t.Context(), assets.Plan(units[0], assets.Prefix(app.Objects, "/", release)))
+	manifest, result, err := uploader.Upload(i.t.Context(),
+		assets.Plan(units[0], assets.Prefix(app.Objects, "/", release)))
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	content := landfall.StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest, Files: 1, Bytes: file.Size}
+	content := landfall.StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest, Files: 1,
+		Bytes: file.Size}
 	return versioning.Declared{Unit: units[0].ID(), Spec: units[0].Spec(), Content: units[0].Content()},
 		versioning.Stored{Content: testkit.Must(json.Marshal(content))(i.t), Prefixes: manifest.Prefixes()}
 }
@@ -115,7 +124,8 @@ func (i *installation) store(landfall.App) versioning.Stored {
 	if _, err := i.objects.Create(i.t.Context(), key, bytes.NewReader(archive), int64(len(archive))); err != nil {
 		i.t.Fatal(err)
 	}
-	content := landfall.PackageContent{Deployment: &landfall.Archive{Key: key, Digest: landfall.DigestOf(archive), Size: int64(len(archive))}}
+	content := landfall.PackageContent{Deployment: &landfall.Archive{Key: key, Digest: landfall.DigestOf(archive),
+		Size: int64(len(archive))}}
 	return versioning.Stored{Content: testkit.Must(json.Marshal(content))(i.t), Prefixes: []string{packages}}
 }
 
@@ -185,7 +195,8 @@ func (r repositories) Heads(context.Context, string) (map[landfall.RefName]landf
 }
 
 // Named implements fsck.Repositories.
-func (r repositories) Named(context.Context, string, []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
+func (r repositories) Named(context.Context, string,
+	[]landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
 	return r.heads, nil
 }
 
@@ -208,27 +219,41 @@ func TestFindings(t *testing.T) {
 	}{
 		"nothing": {func(*installation) {}, landfall.Finding{}},
 		"a file is gone": {func(i *installation) { i.spoil("index.html", nil) },
-			landfall.Finding{What: "object", App: "shop", Unit: "static /", Path: "/index.html", Key: "index.html", Problem: "it is gone", Remedy: "landfall run retry --rebuild run"}},
-		"a file has other bytes": {func(i *installation) { i.spoil("index.html", flip) },
-			landfall.Finding{What: "object", App: "shop", Unit: "static /", Path: "/index.html", Key: "index.html", Problem: "other bytes than were stored", Remedy: "landfall run retry --rebuild run"}},
-		"a file is shorter": {func(i *installation) { i.spoil("index.html", func(data []byte) []byte { return data[1:] }) },
-			landfall.Finding{What: "object", App: "shop", Unit: "static /", Path: "/index.html", Key: "index.html", Problem: "bytes, and 23 were stored", Remedy: "landfall run retry --rebuild run"}},
-		"a manifest has other bytes": {func(i *installation) { i.spoil(".manifest.json", flip) },
-			landfall.Finding{What: "manifest", App: "shop", Unit: "static /", Key: ".manifest.json", Problem: "manifest", Remedy: "landfall run retry --rebuild run"}},
+			landfall.Finding{What: "object", App: "shop", Unit: "static /", Path: "/index.html", Key: "index.html",
+				Problem: "it is gone", Remedy: "landfall run retry --rebuild run"}},
+		"a file has other bytes": {func(i *installation) {
+			i.spoil("index.html", flip)
+		},
+			landfall.Finding{What: "object", App: "shop", Unit: "static /", Path: "/index.html", Key: "index.html",
+				Problem: "other bytes than were stored", Remedy: "landfall run retry --rebuild run"}},
+		"a file is shorter": {func(i *installation) {
+			i.spoil("index.html", func(data []byte) []byte { return data[1:] })
+		},
+			landfall.Finding{What: "object", App: "shop", Unit: "static /", Path: "/index.html", Key: "index.html",
+				Problem: "bytes, and 23 were stored", Remedy: "landfall run retry --rebuild run"}},
+		"a manifest has other bytes": {func(i *installation) {
+			i.spoil(".manifest.json", flip)
+		},
+			landfall.Finding{What: "manifest", App: "shop", Unit: "static /", Key: ".manifest.json", Problem: "manifest",
+				Remedy: "landfall run retry --rebuild run"}},
 		"an archive is gone": {func(i *installation) { i.spoil("deploy.zip", nil) },
-			landfall.Finding{What: "archive", App: "shop", Unit: "package cart", Key: "deploy.zip", Problem: "it is gone", Remedy: "landfall run retry --rebuild run"}},
+			landfall.Finding{What: "archive", App: "shop", Unit: "package cart", Key: "deploy.zip", Problem: "it is gone",
+				Remedy: "landfall run retry --rebuild run"}},
 		"an object that nobody knows": {func(i *installation) {
 			if _, err := i.objects.Create(i.t.Context(), "apps/gone/page", bytes.NewReader(page), int64(len(page))); err != nil {
 				i.t.Fatal(err)
 			}
 		}, landfall.Finding{What: "leftover", Key: "apps/gone/page", Problem: "nothing knows of it", Remedy: "delete it"}},
 		"a repository is damaged": {func(i *installation) { i.remote.damage = []string{"missing blob abc"} },
-			landfall.Finding{What: "repository", App: "shop", Key: "git/app.git", Problem: "missing blob abc", Remedy: "push its branches again"}},
+			landfall.Finding{What: "repository", App: "shop", Key: "git/app.git", Problem: "missing blob abc",
+				Remedy: "push its branches again"}},
 		"a branch is not where it was accepted": {func(i *installation) {
 			i.update(func(ctx context.Context, tx *store.Tx) error {
-				return tx.SetHead(ctx, landfall.Push{App: "app", Ref: "refs/heads/main", After: landfall.CommitSHA(strings.Repeat("a", 40))})
+				return tx.SetHead(ctx, landfall.Push{App: "app", Ref: "refs/heads/main",
+					After: landfall.CommitSHA(strings.Repeat("a", 40))})
 			})
-		}, landfall.Finding{What: "repository", App: "shop", Key: "git/app.git", Problem: "refs/heads/main is gone there, and aaaaaaa was accepted", Remedy: "start the server again"}},
+		}, landfall.Finding{What: "repository", App: "shop", Key: "git/app.git",
+			Problem: "refs/heads/main is gone there, and aaaaaaa was accepted", Remedy: "start the server again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,8 @@ func TestTokenHidesItself(t *testing.T) {
 	type settings struct{ Token github.Token }
 	all := []string{secret.String()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T %v"} {
-		all = append(all, fmt.Sprintf(verb, secret), fmt.Sprintf(verb, settings{secret}), fmt.Sprintf(verb, []github.Token{secret}))
+		all = append(all, fmt.Sprintf(verb, secret), fmt.Sprintf(verb, settings{secret}),
+			fmt.Sprintf(verb, []github.Token{secret}))
 	}
 	text, err := json.Marshal(settings{secret})
 	if err != nil {

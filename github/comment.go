@@ -120,7 +120,8 @@ func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text str
 	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
 		owner, name := pathNames(comment.Repository)
 		crashpoint.Here("report.commenting")
-		made, response, err := s.Client.Issues.CreateComment(ctx, owner, name, comment.Number, &gogithub.IssueComment{Body: &text})
+		made, response, err := s.Client.Issues.CreateComment(ctx, owner, name, comment.Number,
+			&gogithub.IssueComment{Body: &text})
 		crashpoint.Here("report.commented")
 		comment.ID = made.GetID() // 0 when the rest of the answer was lost: then it is looked for
 		return response, err
@@ -128,7 +129,8 @@ func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text str
 }
 
 // find looks for the comment that we made, by its first line and its author. It returns nil when there is none.
-func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.IssueComment, *gogithub.Response, error) {
+func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.IssueComment,
+	*gogithub.Response, error) {
 	if s.self == 0 {
 		if response, err := s.loadSelf(ctx); err != nil {
 			return nil, response, err

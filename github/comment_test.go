@@ -89,7 +89,9 @@ func (b *bench) calm(t *testing.T) {
 	t.Helper()
 	for range 100 {
 		b.flush(t)
-		if !slices.ContainsFunc(b.comments.all, func(c landfall.Comment) bool { return c.Reported < c.Wanted && !c.Dropped }) {
+		if !slices.ContainsFunc(b.comments.all, func(c landfall.Comment) bool {
+			return c.Reported < c.Wanted && !c.Dropped
+		}) {
 			return
 		}
 		if err := b.clock.Wait(t.Context(), 30*time.Minute); err != nil {
@@ -206,12 +208,13 @@ func TestCommentFaultsConverge(t *testing.T) {
 	t.Parallel()
 	reset := strconv.FormatInt(time.Date(2020, 11, 20, 15, 30, 0, 0, time.UTC).Unix(), 10)
 	for name, fault := range map[string]githubtest.Fault{
-		"502":                       {Status: 502},
-		"502 after the write":       {Status: 502, Written: true},
-		"401":                       {Status: 401},
-		"403":                       {Status: 403},
-		"403 with Retry-After":      {Status: 403, Header: map[string]string{"Retry-After": "7200"}},
-		"403 at the limit":          {Status: 403, Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
+		"502":                  {Status: 502},
+		"502 after the write":  {Status: 502, Written: true},
+		"401":                  {Status: 401},
+		"403":                  {Status: 403},
+		"403 with Retry-After": {Status: 403, Header: map[string]string{"Retry-After": "7200"}},
+		"403 at the limit": {Status: 403,
+			Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
 		"429 with Retry-After":      {Status: 429, Header: map[string]string{"Retry-After": "120"}},
 		"half an answer":            {Status: 200, Written: true, Body: `[{"id": 1, "bo`},
 		"no answer":                 {Close: true},
@@ -283,7 +286,8 @@ func TestCommentAnswers(t *testing.T) {
 		},
 		// L-024: GitHub's own waits are honoured, however long
 		"a long pause": {
-			githubtest.Fault{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "43200"}}, false, 12 * time.Hour, "wants no requests",
+			githubtest.Fault{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "43200"}}, false,
+			12 * time.Hour, "wants no requests",
 		},
 		"not found": {githubtest.Fault{Status: 404}, true, 0, "does not show harbor/shop to us"},
 		"gone":      {githubtest.Fault{Status: 410}, true, 0, "does not show harbor/shop to us"},
@@ -323,7 +327,8 @@ func TestStatusesGoFirst(t *testing.T) {
 	b.outbox.owe(commitA, landfall.StatusPending, "Queued")
 	b.outbox.owe(commitA, landfall.StatusSuccess, "Released")
 	for n := range 2 {
-		b.server.Fail(n+2, githubtest.Fault{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "60"}})
+		b.server.Fail(n+2, githubtest.Fault{Status: http.StatusTooManyRequests,
+			Header: map[string]string{"Retry-After": "60"}})
 		b.flush(t)
 		if len(b.server.Statuses("")) != 1 && n == 0 || len(b.on(12)) != 0 {
 			t.Errorf("got %+v and %+v, want a status and no comment", b.server.Statuses(""), b.on(12))

@@ -157,7 +157,8 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{
-		server: githubtest.New(t, d, token), outbox: &outbox{}, comments: &comments{}, log: &logtest.Buffer{}, round: &http.Transport{},
+		server: githubtest.New(t, d, token), outbox: &outbox{}, comments: &comments{}, log: &logtest.Buffer{},
+		round: &http.Transport{},
 		// Long ago, so that go-github, which looks at the machine's clock, remembers no limit of ours.
 		clock: &clock{now: time.Date(2020, 11, 20, 15, 0, 0, 0, time.UTC)},
 	}

@@ -91,7 +91,8 @@ func classify(what subject, response *gogithub.Response, err error, now time.Tim
 		return outcome{problem: what.forbidden, at: now.Add(credentialsWait)}
 	case status == http.StatusNotFound || status == http.StatusGone:
 		return outcome{drop: true, problem: fmt.Sprintf(
-			"GitHub does not show %s to us: check that it still exists under this name, and that the token may see it.", what.repository)}
+			"GitHub does not show %s to us: check that it still exists under this name, and that the token may see it.",
+			what.repository)}
 	case status == http.StatusUnprocessableEntity:
 		return outcome{drop: true, problem: what.refused}
 	default:

@@ -62,7 +62,8 @@ type Sender struct {
 	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
 	Pace     time.Duration                                    // between two requests; 0: DefaultPace
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used
-	Allowed  func(ctx context.Context) error                  // called right before each request, and its error prevents the request; nil: not called
+	// called right before each request, and its error prevents the request; nil: not called
+	Allowed func(ctx context.Context) error
 
 	Tracer *trace.Tracer // may be nil
 
@@ -126,7 +127,8 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 		return err
 	}
 	v := s.classify(statusSubject(report), response, err)
-	log := s.Logger.With("app", report.AppName, "app_id", report.App, "run", report.Run, "commit", report.Commit, "report", report.ID, "state", report.State)
+	log := s.Logger.With("app", report.AppName, "app_id", report.App, "run", report.Run, "commit", report.Commit, "report",
+		report.ID, "state", report.State)
 	if report.Delivery != "" {
 		log = log.With("delivery", report.Delivery)
 	}
@@ -148,7 +150,8 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 }
 
 // call makes one request, when its time has come.
-func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
+func (s *Sender) call(ctx context.Context,
+	request func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
 	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
 		return nil, err
 	}

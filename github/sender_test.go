@@ -41,7 +41,8 @@ func TestReportsAreSent(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	failure := b.server.Statuses(commitB)
-	if len(failure) != 1 || failure[0].State != "failure" || utf8.RuneCountInString(failure[0].Description) > landfall.MaxStatusDescription {
+	if len(failure) != 1 || failure[0].State != "failure" ||
+		utf8.RuneCountInString(failure[0].Description) > landfall.MaxStatusDescription {
 		t.Errorf("got %+v, want one failure with a short text", failure)
 	}
 	skipped := b.server.Statuses(commitC)
@@ -70,18 +71,21 @@ func TestFaultsConverge(t *testing.T) {
 	t.Parallel()
 	reset := strconv.FormatInt(time.Date(2020, 11, 20, 15, 30, 0, 0, time.UTC).Unix(), 10)
 	faults := map[string]githubtest.Fault{
-		"500":                       {Status: 500},
-		"502":                       {Status: 502},
-		"502 after the write":       {Status: 502, Written: true},
-		"503 with Retry-After":      {Status: 503, Header: map[string]string{"Retry-After": "300"}},
-		"401":                       {Status: 401},
-		"403":                       {Status: 403},
-		"403 with Retry-After":      {Status: 403, Header: map[string]string{"Retry-After": "120"}},
-		"403 at the limit":          {Status: 403, Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
-		"429 with Retry-After":      {Status: 429, Header: map[string]string{"Retry-After": "120"}},
-		"429 alone":                 {Status: 429},
-		"429 with the time":         {Status: 429, Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
-		"201 at the limit":          {Status: 201, Written: true, Body: "{}", Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
+		"500":                  {Status: 500},
+		"502":                  {Status: 502},
+		"502 after the write":  {Status: 502, Written: true},
+		"503 with Retry-After": {Status: 503, Header: map[string]string{"Retry-After": "300"}},
+		"401":                  {Status: 401},
+		"403":                  {Status: 403},
+		"403 with Retry-After": {Status: 403, Header: map[string]string{"Retry-After": "120"}},
+		"403 at the limit": {Status: 403,
+			Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
+		"429 with Retry-After": {Status: 429, Header: map[string]string{"Retry-After": "120"}},
+		"429 alone":            {Status: 429},
+		"429 with the time": {Status: 429,
+			Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
+		"201 at the limit": {Status: 201, Written: true, Body: "{}",
+			Header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": reset}},
 		"201 and half an answer":    {Status: 201, Written: true, Body: `{"id": 1, "sta`},
 		"301":                       {Status: 301, Header: map[string]string{"Location": "/repositories/1/statuses/x"}},
 		"no answer":                 {Close: true},
@@ -159,23 +163,39 @@ func TestAnswers(t *testing.T) {
 		pause   bool          // nothing else is sent before that
 		problem string
 	}{
-		"wrong credentials":      {fault: githubtest.Fault{Status: 401}, wait: 10 * time.Minute, pause: true, problem: "renew the token"},
-		"not allowed":            {fault: githubtest.Fault{Status: 403}, wait: 10 * time.Minute, problem: "may not set commit statuses of harbor/shop"},
-		"secondary limit":        {fault: githubtest.Fault{Status: 403, Header: header("Retry-After", "90")}, wait: 90 * time.Second, pause: true, problem: "before 2020-11-20 15:01:30 UTC"},
-		"secondary limit, words": {fault: githubtest.Fault{Status: 403, Body: `{"documentation_url": "https://docs.github.com/rest/x#about-secondary-rate-limits"}`}, wait: time.Minute, pause: true, problem: "wants no requests"},
-		"primary limit":          {fault: githubtest.Fault{Status: 403, Header: header("X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", inHalfAnHour)}, wait: 30 * time.Minute, pause: true, problem: "wants no requests"},
-		"429, a long time":       {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "7200")}, wait: 2 * time.Hour, pause: true, problem: "wants no requests"},
-		"429, by the window":     {fault: githubtest.Fault{Status: 429, Header: header("X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", inHalfAnHour)}, wait: 30 * time.Minute, pause: true, problem: "wants no requests"},
-		"429, no time":           {fault: githubtest.Fault{Status: 429}, wait: time.Minute, pause: true, problem: "wants no requests"},
-		"429, nonsense":          {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "soon")}, wait: time.Minute, pause: true, problem: "wants no requests"},
-		"429, at once":           {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "0")}, wait: time.Second, pause: true, problem: "wants no requests"},
-		"429, for ever":          {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "2000000000")}, wait: 24 * time.Hour, pause: true, problem: "wants no requests"},
-		"not found":              {fault: githubtest.Fault{Status: 404}, dropped: true, problem: "does not show harbor/shop to us: check"},
-		"no such commit":         {fault: githubtest.Fault{Status: 422}, dropped: true, problem: "check that commit 5f1c2e7 is still in harbor/shop"},
-		"down":                   {fault: githubtest.Fault{Status: 503}, wait: time.Second, problem: "GitHub answered 503; it is tried again"},
-		"down for a while":       {fault: githubtest.Fault{Status: 503, Header: header("Retry-After", "30")}, wait: 30 * time.Second, problem: "GitHub answered 503"},
-		"moved":                  {fault: githubtest.Fault{Status: 301, Header: header("Location", "/elsewhere")}, wait: time.Second, problem: "GitHub answered 301"},
-		"no connection":          {fault: githubtest.Fault{Close: true}, wait: time.Second, problem: "could not be reached"},
+		"wrong credentials": {fault: githubtest.Fault{Status: 401}, wait: 10 * time.Minute, pause: true,
+			problem: "renew the token"},
+		"not allowed": {fault: githubtest.Fault{Status: 403}, wait: 10 * time.Minute,
+			problem: "may not set commit statuses of harbor/shop"},
+		"secondary limit": {fault: githubtest.Fault{Status: 403, Header: header("Retry-After", "90")},
+			wait: 90 * time.Second, pause: true, problem: "before 2020-11-20 15:01:30 UTC"},
+		"secondary limit, words": {fault: githubtest.Fault{Status: 403,
+			Body: `{"documentation_url": "https://docs.github.com/rest/x#about-secondary-rate-limits"}`}, wait: time.Minute,
+			pause: true, problem: "wants no requests"},
+		"primary limit": {fault: githubtest.Fault{Status: 403, Header: header("X-Ratelimit-Remaining", "0",
+			"X-Ratelimit-Reset", inHalfAnHour)}, wait: 30 * time.Minute, pause: true, problem: "wants no requests"},
+		"429, a long time": {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "7200")},
+			wait: 2 * time.Hour, pause: true, problem: "wants no requests"},
+		"429, by the window": {fault: githubtest.Fault{Status: 429, Header: header("X-Ratelimit-Remaining", "0",
+			"X-Ratelimit-Reset", inHalfAnHour)}, wait: 30 * time.Minute, pause: true, problem: "wants no requests"},
+		"429, no time": {fault: githubtest.Fault{Status: 429}, wait: time.Minute, pause: true,
+			problem: "wants no requests"},
+		"429, nonsense": {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "soon")}, wait: time.Minute,
+			pause: true, problem: "wants no requests"},
+		"429, at once": {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "0")}, wait: time.Second,
+			pause: true, problem: "wants no requests"},
+		"429, for ever": {fault: githubtest.Fault{Status: 429, Header: header("Retry-After", "2000000000")},
+			wait: 24 * time.Hour, pause: true, problem: "wants no requests"}, "not found": {fault: githubtest.Fault{Status: 404},
+			dropped: true, problem: "does not show harbor/shop to us: check"},
+		"no such commit": {fault: githubtest.Fault{Status: 422}, dropped: true,
+			problem: "check that commit 5f1c2e7 is still in harbor/shop"},
+		"down": {fault: githubtest.Fault{Status: 503}, wait: time.Second,
+			problem: "GitHub answered 503; it is tried again"},
+		"down for a while": {fault: githubtest.Fault{Status: 503, Header: header("Retry-After", "30")},
+			wait: 30 * time.Second, problem: "GitHub answered 503"},
+		"moved": {fault: githubtest.Fault{Status: 301, Header: header("Location", "/elsewhere")}, wait: time.Second,
+			problem: "GitHub answered 301"},
+		"no connection": {fault: githubtest.Fault{Close: true}, wait: time.Second, problem: "could not be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -302,7 +322,8 @@ func TestRunStops(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("got %v, want nil", err)
 	}
-	if first, second := b.outbox.report(1), b.outbox.report(2); first.Sent.IsZero() || !second.Sent.IsZero() || second.Attempts != 0 {
+	if first, second := b.outbox.report(1),
+		b.outbox.report(2); first.Sent.IsZero() || !second.Sent.IsZero() || second.Attempts != 0 {
 		t.Errorf("got %+v and %+v, want the first sent and the second untouched", first, second)
 	}
 	b.restart(t)

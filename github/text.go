@@ -60,7 +60,8 @@ func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	}
 	if closed {
 		field("Commit", app.Commit.Short())
-		b.WriteString("\nThe address of the pull request ended with it; those of its releases end with its branch, unless something else holds them.\n")
+		b.WriteString("\nThe address of the pull request ended with it; those of its releases end with its branch, unless " +
+			"something else holds them.\n")
 		return b.String()
 	}
 	field("Release", address(app.Release))
@@ -129,7 +130,8 @@ func changes(app landfall.AppReport, rows int) string {
 			b.WriteString("\n| unit | change | version |\n|---|---|---|\n")
 		}
 		shown++
-		b.WriteString("| " + string(c.Unit.Kind) + " " + literal(c.Unit.Name) + " | " + change(c) + " | " + version(c) + " |\n")
+		b.WriteString("| " + string(c.Unit.Kind) + " " + literal(c.Unit.Name) + " | " + change(c) + " | " +
+			version(c) + " |\n")
 	}
 	var parts []string
 	if shown < all {

@@ -24,11 +24,13 @@ const installation = "https://landfall.example.com"
 // shopReport is what is said of an app whose release is ready.
 func shopReport() landfall.AppReport {
 	return landfall.AppReport{
-		App: "shop", State: landfall.RunSucceeded, Reason: "Released owf2k7qa", Commit: "3f9c1ab0d2", Run: installation + "/runs/r1",
-		Release: "https://shop--owf2k7qa.example.com/", Preview: "https://shop--pr-12.example.com/", PreviewCommit: "3f9c1ab0d2",
-		Took: 2100 * time.Millisecond, Stats: landfall.RunStats{Files: 1204, FilesUploaded: 3}, Base: "main",
+		App: "shop", State: landfall.RunSucceeded, Reason: "Released owf2k7qa", Commit: "3f9c1ab0d2",
+		Run: installation + "/runs/r1", Release: "https://shop--owf2k7qa.example.com/",
+		Preview: "https://shop--pr-12.example.com/", PreviewCommit: "3f9c1ab0d2", Took: 2100 * time.Millisecond,
+		Stats: landfall.RunStats{Files: 1204, FilesUploaded: 3}, Base: "main",
 		Changes: append([]landfall.UnitChange{
-			{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"}, Change: landfall.Changed, After: "owf2k7qa", Number: 4},
+			{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"}, Change: landfall.Changed, After: "owf2k7qa",
+				Number: 4},
 			{
 				Unit: landfall.UnitID{Kind: landfall.StaticUnit, Name: "/"}, Change: landfall.Changed, After: "owf2k7qa", Number: 2,
 				Files: &landfall.FileChange{Changed: 2, Added: 1, Bytes: 14_200},
@@ -40,17 +42,20 @@ func shopReport() landfall.AppReport {
 func unchanged(n int) (all []landfall.UnitChange) {
 	for i := range n {
 		all = append(all, landfall.UnitChange{
-			Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: fmt.Sprintf("same-%d", i)}, Change: landfall.Unchanged, After: "a2345678"})
+			Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: fmt.Sprintf("same-%d", i)}, Change: landfall.Unchanged,
+			After: "a2345678"})
 	}
 	return all
 }
 
 // ended is what is said of an app whose run came to no release.
 func ended(state landfall.RunState, reason string) landfall.AppReport {
-	return landfall.AppReport{App: "shop", State: state, Reason: reason, Commit: "3f9c1ab0d2", Run: installation + "/runs/r1"}
+	return landfall.AppReport{App: "shop", State: state, Reason: reason, Commit: "3f9c1ab0d2",
+		Run: installation + "/runs/r1"}
 }
 
-const hostile = "`x`|<img src=x>[a](http://evil.test) @everyone #1\n\n# www.evil.test a@evil.test --> </code>\x00\x1b[31m\u202e&lt;"
+const hostile = "`x`|<img src=x>[a](http://evil.test) @everyone #1\n\n# www.evil.test a@evil.test --> " +
+	"</code>\x00\x1b[31m\u202e&lt;"
 
 // reports are the values of the golden files.
 func reports() map[string]landfall.PullRequestReport {
@@ -63,10 +68,12 @@ func reports() map[string]landfall.PullRequestReport {
 	promise := shopReport()
 	promise.Changes[0].Contract = true
 	promise.Changes = append(promise.Changes, landfall.UnitChange{
-		Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "pay"}, Change: landfall.Changed, After: "owf2k7qa", Number: 2, Network: true, Contract: true,
+		Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "pay"}, Change: landfall.Changed, After: "owf2k7qa",
+		Number: 2, Network: true, Contract: true,
 	})
 	building.Preview, building.PreviewCommit = "https://shop--pr-12.example.com/", "1a2b3c4d5e"
-	second := ended(landfall.RunFailed, "specs/app.yaml:7: there is no field \"colour\"\n\nright would be one of:\n  config, static")
+	second := ended(landfall.RunFailed,
+		"specs/app.yaml:7: there is no field \"colour\"\n\nright would be one of:\n  config, static")
 	second.App = "admin"
 	same := shopReport()
 	same.Changes, same.Stats.FilesUploaded = unchanged(9), 0
@@ -80,28 +87,35 @@ func reports() map[string]landfall.PullRequestReport {
 	many.Changes = unchanged(300)
 	for i := range 250 {
 		many.Changes = append(many.Changes, landfall.UnitChange{
-			Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: fmt.Sprintf("pack-%da", i)}, Change: landfall.Added, After: "owf2k7qa", Number: 1,
-			Files: &landfall.FileChange{Added: 1 + i, Bytes: int64(i) * 100_000},
+			Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: fmt.Sprintf("pack-%da", i)}, Change: landfall.Added,
+			After: "owf2k7qa", Number: 1, Files: &landfall.FileChange{Added: 1 + i, Bytes: int64(i) * 100_000},
 		})
 	}
 	many.Changes = append(many.Changes, landfall.UnitChange{
-		Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "zeta"}, Change: landfall.Added, After: "owf2k7qa", Number: 1, Network: true,
+		Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "zeta"}, Change: landfall.Added, After: "owf2k7qa",
+		Number: 1, Network: true,
 	})
 	bad := shopReport()
 	bad.Base = hostile
 	bad.Changes = []landfall.UnitChange{
-		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: hostile}, Change: landfall.Removed, Before: "owf2k7qa", Number: 4},
-		{Unit: landfall.UnitID{Kind: landfall.StaticUnit, Name: "/" + strings.Repeat("long/", 100)}, Change: landfall.Added, After: "owf2k7qa"},
-		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "deadbeef"}, Change: landfall.Added, After: "owf2k7qa", Number: 1, Network: true},
+		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: hostile}, Change: landfall.Removed, Before: "owf2k7qa",
+			Number: 4},
+		{Unit: landfall.UnitID{Kind: landfall.StaticUnit, Name: "/" + strings.Repeat("long/", 100)}, Change: landfall.Added,
+			After: "owf2k7qa"},
+		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "deadbeef"}, Change: landfall.Added, After: "owf2k7qa",
+			Number: 1, Network: true},
 	}
 	worse := ended(landfall.RunFailed, strings.Repeat(hostile+"\n", 20))
 	worse.App = "zoo"
 	return map[string]landfall.PullRequestReport{
-		"ready": one(shopReport()), "network": one(network), "contract": one(promise), "several": one(second, shopReport()), "building": one(building),
-		"failed":  one(ended(landfall.RunFailed, "the build command of the app ended with exit code 1: npm ERR! missing script: build")),
-		"skipped": one(ended(landfall.RunSkipped, "only paths of release.skip_paths changed (3 files)")), "unchanged": one(same),
-		"superseded": one(cancelled, superseded), "closed": {Closed: true, Apps: []landfall.AppReport{merged, closed}},
-		"many": one(many), "hostile": one(bad, worse),
+		"ready": one(shopReport()), "network": one(network), "contract": one(promise), "several": one(second, shopReport()),
+		"building": one(building),
+		"failed": one(ended(landfall.RunFailed,
+			"the build command of the app ended with exit code 1: npm ERR! missing script: build")),
+		"skipped":   one(ended(landfall.RunSkipped, "only paths of release.skip_paths changed (3 files)")),
+		"unchanged": one(same), "superseded": one(cancelled, superseded),
+		"closed": {Closed: true, Apps: []landfall.AppReport{merged, closed}},
+		"many":   one(many), "hostile": one(bad, worse),
 	}
 }
 
@@ -134,8 +148,9 @@ func TestText(t *testing.T) {
 // The pieces that a comment consists of beside what is code and the addresses of the installation.
 var (
 	codePiece = regexp.MustCompile(`<code>([A-Za-z0-9 …]|[^\x00-\x7f]|&#\d+;|<!-- -->)*</code>`)
-	ownPiece  = regexp.MustCompile(`https://[a-z0-9.-]+\.example\.com(/runs/r1)?|<!-- landfall https://landfall\.example\.com -->|<br>\n`)
-	ownText   = regexp.MustCompile(`^[A-Za-z0-9 |\n#·(),:+−.-]*$`)
+	ownPiece  = regexp.MustCompile(
+		`https://[a-z0-9.-]+\.example\.com(/runs/r1)?|<!-- landfall https://landfall\.example\.com -->|<br>\n`)
+	ownText = regexp.MustCompile(`^[A-Za-z0-9 |\n#·(),:+−.-]*$`)
 )
 
 // Whatever people write, it stands in a comment as code that has no character of markup; nothing else in it is theirs.
@@ -143,7 +158,8 @@ func TestTextIsInert(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string) string {
-			return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{hostile, "a|b", "www.x.y", "@a", "#1", "GH-1", "x\ny"})).Draw(t, what)
+			return rapid.OneOf(rapid.String(),
+				rapid.SampledFrom([]string{hostile, "a|b", "www.x.y", "@a", "#1", "GH-1", "x\ny"})).Draw(t, what)
 		}
 		app := shopReport()
 		app.App, app.Base, app.Reason = draw("app"), draw("base"), draw("reason")
@@ -172,7 +188,8 @@ func TestTextIsInert(t *testing.T) {
 func TestTextHasRoom(t *testing.T) {
 	t.Parallel()
 	name, reason := strings.Repeat("😀@.", 400), strings.Repeat(strings.Repeat("@.", 1000)+"\n", 100)
-	for apps, want := range map[int]string{1: "9,999 more units changed", 40: "more units changed", 2000: "more apps left out."} {
+	for apps, want := range map[int]string{1: "9,999 more units changed", 40: "more units changed",
+		2000: "more apps left out."} {
 		var report landfall.PullRequestReport
 		for i := range apps {
 			app := shopReport()

@@ -51,7 +51,8 @@ type received struct {
 
 // receive brings content into a folder. Invalid when it is not there, is too large, has another digest, or must be an
 // archive and is none.
-func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, folder string, archive bool) (received, error) {
+func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, folder string,
+	archive bool) (received, error) {
 	r := received{name: c.Name}
 	var err error
 	switch {
@@ -83,7 +84,8 @@ func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, f
 		r.zip = true
 		return r, z.Close()
 	}
-	if r.name == "" || r.name != path.Base(r.name) || strings.HasPrefix(r.name, ".") || strings.ContainsAny(r.name, "*?[]{}\\\x00\n") {
+	if r.name == "" || r.name != path.Base(r.name) || strings.HasPrefix(r.name, ".") ||
+		strings.ContainsAny(r.name, "*?[]{}\\\x00\n") {
 		return r, invalid("%q cannot be the name of the file", r.name)
 	}
 	return r, nil
@@ -109,13 +111,14 @@ func (m *Maker) fetch(ctx context.Context, address, folder string) (string, erro
 	if err != nil {
 		return "", invalid("%s cannot be fetched: %v", address, err)
 	}
-	client := &http.Client{Transport: m.Dialer.Transport(), CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		const most = 10
-		if len(via) >= most {
-			return errors.New("too many redirects")
-		}
-		return m.checkAddress(r.URL.String())
-	}}
+	client := &http.Client{Transport: m.Dialer.Transport(),
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			const most = 10
+			if len(via) >= most {
+				return errors.New("too many redirects")
+			}
+			return m.checkAddress(r.URL.String())
+		}}
 	response, err := client.Do(request)
 	if err != nil {
 		return "", invalid("%s cannot be fetched: %v", address, err)
@@ -152,7 +155,9 @@ func (r received) file(name string) (remote.NewFile, error) {
 	if err != nil {
 		return remote.NewFile{}, err
 	}
-	return remote.NewFile{Path: name, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(r.path) }}, nil
+	return remote.NewFile{Path: name, Size: info.Size(), Open: func() (io.ReadCloser, error) {
+		return os.Open(r.path)
+	}}, nil
 }
 
 func invalid(format string, args ...any) error {

@@ -48,18 +48,19 @@ type Version struct {
 	Label       string
 	Description string
 	Environment string
-	Entrypoint  string                 // of a function
-	Package     landfall.Reference     // of a function: a version of a package that there is; zero: content says, or nothing changes
-	Code        *Content               // a file or an archive that runs as it is
-	Source      *Content               // an archive from which the environment builds
-	Deployment  *Content               // an archive that runs as it is
-	Build       string                 // the build command
-	New         bool                   // Conflict when the unit has a version
-	Update      bool                   // NotFound when it has none
-	NoRelease   bool                   // of an app's unit: no release is made with it
-	Allowed     func(app string) error // whether the caller may change an app; empty: one of the namespace
-	Actor       string
-	Owner       landfall.Digest // of whose token the uploads are
+	Entrypoint  string // of a function
+	// of a function: a version of a package that there is; zero: content says, or nothing changes
+	Package    landfall.Reference
+	Code       *Content               // a file or an archive that runs as it is
+	Source     *Content               // an archive from which the environment builds
+	Deployment *Content               // an archive that runs as it is
+	Build      string                 // the build command
+	New        bool                   // Conflict when the unit has a version
+	Update     bool                   // NotFound when it has none
+	NoRelease  bool                   // of an app's unit: no release is made with it
+	Allowed    func(app string) error // whether the caller may change an app; empty: one of the namespace
+	Actor      string
+	Owner      landfall.Digest // of whose token the uploads are
 }
 
 // Made is what became of it: a version at once, or the run that makes it.
@@ -178,14 +179,18 @@ func (v Version) fits(app landfall.App, latest landfall.Version) error {
 	}
 	switch there := latest.Number > 0; {
 	case there && v.New:
-		return fail(landfall.Conflict, "there is a %s in the namespace %q already: landfall %s version create makes another version of it",
+		return fail(landfall.Conflict,
+			"there is a %s in the namespace %q already: landfall %s version create makes another version of it",
 			v.Unit, v.Namespace, v.Unit.Kind)
-	case there && !app.OfNamespace() && (v.hasContent() || v.Package.Name != "" || v.Environment != "" || v.Entrypoint != ""):
+	case there && !app.OfNamespace() && (v.hasContent() || v.Package.Name != "" || v.Environment != "" ||
+		v.Entrypoint != ""):
 		return fail(landfall.Conflict, "%s belongs to the app %s: what it is comes with a push", v.Unit, app.Name)
 	case !there && v.Update:
-		return fail(landfall.NotFound, "there is no %s in the namespace %q: landfall %s version create makes one", v.Unit, v.Namespace, v.Unit.Kind)
+		return fail(landfall.NotFound, "there is no %s in the namespace %q: landfall %s version create makes one", v.Unit,
+			v.Namespace, v.Unit.Kind)
 	case !there && !v.hasContent() && v.Package.Name == "":
-		return fail(landfall.NotFound, "there is no %s in the namespace %q: say what it is made of (--code, --src, --deploy)", v.Unit, v.Namespace)
+		return fail(landfall.NotFound, "there is no %s in the namespace %q: say what it is made of (--code, --src, --deploy)",
+			v.Unit, v.Namespace)
 	}
 	return nil
 }
@@ -193,7 +198,8 @@ func (v Version) fits(app landfall.App, latest landfall.Version) error {
 // run commits what was sent, and returns the run that makes a version of it.
 func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest landfall.Version) (string, error) {
 	if m.Repositories == nil {
-		return "", &landfall.Error{Op: "handmade.run", Kind: landfall.Unavailable, Message: "versions are made by git, which this server does not have"}
+		return "", &landfall.Error{Op: "handmade.run", Kind: landfall.Unavailable,
+			Message: "versions are made by git, which this server does not have"}
 	}
 	if err := m.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
 		return "", err
@@ -238,7 +244,8 @@ type commit struct {
 func newCommit(app landfall.App, v Version) *commit {
 	id := strings.ToLower(rand.Text()) // also in the message: two versions that a second makes are two commits
 	return &commit{app: app, NewCommit: remote.NewCommit{
-		Ref: landfall.RefName(landfall.ApplyPrefix + id), Author: v.Actor, Message: fmt.Sprintf("Make a version of the %s\n\n%s", v.Unit, id),
+		Ref: landfall.RefName(landfall.ApplyPrefix + id), Author: v.Actor,
+		Message: fmt.Sprintf("Make a version of the %s\n\n%s", v.Unit, id),
 	}}
 }
 
@@ -246,7 +253,8 @@ const fission = "fission.io/v1"
 
 // declare adds a document that declares a unit.
 func (c *commit) declare(kind, name string, fields any) {
-	c.documents = append(c.documents, map[string]any{"apiVersion": fission, "kind": kind, "metadata": map[string]any{"name": name}, "spec": fields})
+	c.documents = append(c.documents, map[string]any{"apiVersion": fission, "kind": kind,
+		"metadata": map[string]any{"name": name}, "spec": fields})
 }
 
 // writeSpecs adds the file of the documents.
@@ -307,7 +315,8 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 		}
 		c.Files = append(c.Files, file)
 		archive := pkg + "-" + name
-		c.documents = append(c.documents, map[string]any{"apiVersion": fission, "kind": "ArchiveUploadSpec", "name": archive, "include": []string{at}})
+		c.documents = append(c.documents, map[string]any{"apiVersion": fission, "kind": "ArchiveUploadSpec", "name": archive,
+			"include": []string{at}})
 		fields[name] = map[string]any{"type": "url", "url": "archive://" + archive}
 	}
 	c.declare("Package", pkg, fields)

@@ -46,7 +46,8 @@ func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Diges
 		return Upload{}, err
 	}
 	if size < 1 || size > u.MaxBytes {
-		return Upload{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("an upload has from 1 to %d bytes, and this one %d", u.MaxBytes, size)}
+		return Upload{}, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: fmt.Sprintf("an upload has from 1 to %d bytes, and this one %d", u.MaxBytes, size)}
 	}
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
@@ -62,7 +63,8 @@ func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Diges
 	if err != nil {
 		return up, err
 	}
-	if err := errors.Join(os.WriteFile(u.path(up.ID), nil, 0o600), os.WriteFile(u.path(up.ID)+aboutSuffix, about, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(u.path(up.ID), nil, 0o600),
+		os.WriteFile(u.path(up.ID)+aboutSuffix, about, 0o600)); err != nil {
 		return up, &landfall.Error{Op: op, Err: err}
 	}
 	return up, nil
@@ -77,7 +79,8 @@ func (u *Uploads) path(id string) string { return filepath.Join(u.Folder, id) }
 // Find returns an upload of an owner, of anybody for an empty one, with how much of it is here. NotFound when there is
 // none, or no longer.
 func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) {
-	none := &landfall.Error{Op: "handmade.Find", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no upload %q, or no longer: send the file again", id)}
+	none := &landfall.Error{Op: "handmade.Find", Kind: landfall.NotFound,
+		Message: fmt.Sprintf("there is no upload %q, or no longer: send the file again", id)}
 	if !uploadID.MatchString(id) {
 		return up, none
 	}
@@ -110,10 +113,12 @@ func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []
 		return up, err
 	}
 	if offset != up.Offset {
-		return up, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the upload goes on at byte %d, not at %d", up.Offset, offset)}
+		return up, &landfall.Error{Op: op, Kind: landfall.Conflict,
+			Message: fmt.Sprintf("the upload goes on at byte %d, not at %d", up.Offset, offset)}
 	}
 	if offset+int64(len(part)) > up.Size {
-		return up, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("the upload was to have %d bytes, and more came", up.Size)}
+		return up, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: fmt.Sprintf("the upload was to have %d bytes, and more came", up.Size)}
 	}
 	f, err := os.OpenFile(u.path(id), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -206,7 +211,8 @@ func (u *Uploads) checkRoom(size int64) error {
 		size += up.Size
 	}
 	if size > maxUnderWay*u.MaxBytes {
-		return &landfall.Error{Op: "handmade.Begin", Kind: landfall.Unavailable, Message: "too much is being sent already: try again later"}
+		return &landfall.Error{Op: "handmade.Begin", Kind: landfall.Unavailable,
+			Message: "too much is being sent already: try again later"}
 	}
 	return nil
 }

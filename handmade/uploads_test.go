@@ -15,7 +15,8 @@ import (
 
 const ada, ben landfall.Digest = "ada", "ben"
 
-// N-038: a file that is broken off at every tenth of it goes on from where it ended, whoever asks, and arrives as it was sent.
+// N-038: a file that is broken off at every tenth of it goes on from where it ended, whoever asks, and arrives as
+// it was sent.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 1 << 20, Now: time.Now}
@@ -52,7 +53,9 @@ func TestUpload(t *testing.T) {
 func TestUploadRefused(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 10, Now: func() time.Time { return now }}
+	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 10, Now: func() time.Time {
+		return now
+	}}
 	digest := landfall.DigestOf([]byte("hello"))
 	for what, begin := range map[string]func() (handmade.Upload, error){
 		"too large":   func() (handmade.Upload, error) { return uploads.Begin(ada, 11, digest) },

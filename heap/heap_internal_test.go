@@ -46,7 +46,8 @@ func TestPercentFor(t *testing.T) {
 		live, roots uint64
 		want        int
 	}{
-		{0, 0, 5000}, {4 * mib, 0, 699}, {4 * mib, 3 * mib, 399}, {16 * mib, 0, usualPercent}, {roomy, 0, usualPercent}, {1 << 40, 0, usualPercent},
+		{0, 0, 5000}, {4 * mib, 0, 699}, {4 * mib, 3 * mib, 399}, {16 * mib, 0, usualPercent}, {roomy, 0, usualPercent},
+		{1 << 40, 0, usualPercent},
 	} {
 		if got := percentFor(c.live, c.roots); got != c.want {
 			t.Errorf("%d bytes that live and %d of roots: got %d percent, want %d", c.live, c.roots, got, c.want)

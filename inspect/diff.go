@@ -27,7 +27,8 @@ func (c *Contents) Diff(ctx context.Context, before, after []store.GroupUnit) ([
 		return nil, err
 	}
 	for i, change := range changes {
-		if change.Change == landfall.Unchanged || (change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
+		if change.Change == landfall.Unchanged ||
+			(change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
 			continue
 		}
 		files, err := c.fileChange(ctx, change.Unit, before, after)
@@ -41,7 +42,8 @@ func (c *Contents) Diff(ctx context.Context, before, after []store.GroupUnit) ([
 }
 
 // fileChange counts the files that differ within a unit. NotFound when one side was never stored, or was collected.
-func (c *Contents) fileChange(ctx context.Context, id landfall.UnitID, before, after []store.GroupUnit) (landfall.FileChange, error) {
+func (c *Contents) fileChange(ctx context.Context, id landfall.UnitID, before,
+	after []store.GroupUnit) (landfall.FileChange, error) {
 	old, err := c.contentOf(ctx, before, id)
 	if err != nil {
 		return landfall.FileChange{}, err
@@ -58,7 +60,8 @@ func (c *Contents) fileChange(ctx context.Context, id landfall.UnitID, before, a
 
 // contentOf returns the stored content of a unit's version in force; nil when the unit is not in force. NotFound when
 // the version has no content, or is deleted.
-func (c *Contents) contentOf(ctx context.Context, units []store.GroupUnit, id landfall.UnitID) (json.RawMessage, error) {
+func (c *Contents) contentOf(ctx context.Context, units []store.GroupUnit,
+	id landfall.UnitID) (json.RawMessage, error) {
 	for _, u := range units {
 		if u.Unit != id {
 			continue
@@ -117,7 +120,8 @@ func (c *Contents) packageChange(ctx context.Context, before, after json.RawMess
 }
 
 // archivedFiles lists the files of a package's archives. A source that is also the deployment is listed once.
-func (c *Contents) archivedFiles(ctx context.Context, content json.RawMessage) (map[string]builder.ArchivedFile, error) {
+func (c *Contents) archivedFiles(ctx context.Context,
+	content json.RawMessage) (map[string]builder.ArchivedFile, error) {
 	all := map[string]builder.ArchivedFile{}
 	stored, err := landfall.ReadContent[landfall.PackageContent](content)
 	if err != nil {

@@ -30,7 +30,8 @@ func (c *Contents) Files(ctx context.Context, units []store.GroupUnit) ([]Served
 			manifest, err = c.Manifests.Load(ctx, assets.RefIn(content))
 		}
 		if err != nil && landfall.KindOf(err) == landfall.NotFound {
-			return nil, &landfall.Error{Op: "inspect.Files", Kind: landfall.NotFound, Message: "its files are not stored any more", Err: err}
+			return nil, &landfall.Error{Op: "inspect.Files", Kind: landfall.NotFound,
+				Message: "its files are not stored any more", Err: err}
 		}
 		if err != nil {
 			return nil, err
@@ -54,10 +55,12 @@ type ChangedFile struct {
 
 // ChangedFiles lists the files that differ within the units of a diff, unit by unit, by path. It leaves out a unit of
 // which one side was never stored, or was collected.
-func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes []landfall.UnitChange) ([]ChangedFile, error) {
+func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App,
+	changes []landfall.UnitChange) ([]ChangedFile, error) {
 	var all []ChangedFile
 	for _, change := range changes {
-		if change.Change == landfall.Unchanged || (change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
+		if change.Change == landfall.Unchanged ||
+			(change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
 			continue
 		}
 		before, err := c.unitFiles(ctx, app, change.Unit, change.Before)
@@ -82,7 +85,8 @@ type fileState struct {
 }
 
 // unitFiles lists the files of a unit's version; nothing when there is no version. NotFound when they are not stored.
-func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID, uid landfall.UID) (map[string]fileState, error) {
+func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID,
+	uid landfall.UID) (map[string]fileState, error) {
 	files := map[string]fileState{}
 	if uid == "" {
 		return files, nil
@@ -102,7 +106,8 @@ func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.
 }
 
 // addFiles adds the files that the content of a version names.
-func (c *Contents) addFiles(ctx context.Context, files map[string]fileState, kind landfall.UnitKind, content json.RawMessage) error {
+func (c *Contents) addFiles(ctx context.Context, files map[string]fileState, kind landfall.UnitKind,
+	content json.RawMessage) error {
 	if kind == landfall.StaticUnit {
 		manifest, err := c.Manifests.Load(ctx, assets.RefIn(content))
 		if err != nil {

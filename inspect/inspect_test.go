@@ -25,7 +25,8 @@ import (
 var (
 	static   = landfall.UnitID{Kind: landfall.StaticUnit, Name: "/"}
 	packaged = landfall.UnitID{Kind: landfall.PackageUnit, Name: "cart"}
-	app      = landfall.App{ID: "app", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", Objects: "apps/app/"}
+	app      = landfall.App{ID: "app", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main",
+		Objects: "apps/app/"}
 )
 
 // world is an app whose versions are stored as the pipeline does.
@@ -38,7 +39,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	objects := testkit.Must(disk.Open(t.TempDir()))(t)
 	t.Cleanup(func() { _ = objects.Close() })
-	w := &world{t, &inspect.Contents{DB: storetest.Open(t, storetest.SQLite(t)), Objects: objects, Manifests: &assets.Manifests{Store: objects}}}
+	w := &world{t, &inspect.Contents{DB: storetest.Open(t, storetest.SQLite(t)), Objects: objects,
+		Manifests: &assets.Manifests{Store: objects}}}
 	w.update(func(ctx context.Context, tx *store.Tx) error {
 		err := errors.Join(tx.EnsureNamespace(ctx, app.Namespace, 0), tx.CreateApp(ctx, app))
 		for _, id := range []landfall.UnitID{static, packaged} {
@@ -82,15 +84,17 @@ func (w *world) pages(uid landfall.UID, files map[string]string) store.GroupUnit
 	w.t.Helper()
 	var listed []landfall.File
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		listed = append(listed, landfall.File{Path: name, Mode: landfall.Regular, Digest: landfall.DigestOf([]byte(files[name])), Size: int64(len(files[name]))})
+		listed = append(listed, landfall.File{Path: name, Mode: landfall.Regular,
+			Digest: landfall.DigestOf([]byte(files[name])), Size: int64(len(files[name]))})
 	}
 	units, _, err := assets.Select([]assets.Rule{{Src: ".", Path: "/"}}, listed)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	uploader := assets.Uploader{Store: w.contents.Objects, Read: func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader([]byte(files[f.Path]))), nil
-	}}
+	uploader := assets.Uploader{Store: w.contents.Objects,
+		Read: func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader([]byte(files[f.Path]))), nil
+		}}
 	_, result, err := uploader.Upload(w.t.Context(), assets.Plan(units[0], assets.Prefix(app.Objects, "/", uid)))
 	if err != nil {
 		w.t.Fatal(err)
@@ -110,8 +114,10 @@ func (w *world) archive(uid landfall.UID, files map[string]string) store.GroupUn
 		w.t.Fatal(err)
 	}
 	key := "apps/app/packages/cart/" + string(uid) + "/deploy.zip"
-	digest := testkit.Must(w.contents.Objects.Create(w.t.Context(), key, bytes.NewReader(data.Bytes()), int64(data.Len())))(w.t)
-	return w.version(packaged, uid, landfall.PackageContent{Deployment: &landfall.Archive{Key: key, Digest: digest, Size: int64(data.Len())}})
+	digest := testkit.Must(w.contents.Objects.Create(w.t.Context(), key, bytes.NewReader(data.Bytes()),
+		int64(data.Len())))(w.t)
+	return w.version(packaged, uid,
+		landfall.PackageContent{Deployment: &landfall.Archive{Key: key, Digest: digest, Size: int64(data.Len())}})
 }
 
 // releases returns what is in force in two group versions that differ in files.
@@ -161,11 +167,15 @@ func TestDiff(t *testing.T) {
 		change        landfall.ChangeKind
 		pages, files  *landfall.FileChange
 	}{
-		"forth":     {before, after, landfall.Changed, &landfall.FileChange{Added: 1, Changed: 1, Removed: 1, Bytes: 8}, &landfall.FileChange{Added: 1, Changed: 1, Bytes: 1}},
-		"back":      {after, before, landfall.Changed, &landfall.FileChange{Added: 1, Changed: 1, Removed: 1, Bytes: -8}, &landfall.FileChange{Changed: 1, Removed: 1, Bytes: -1}},
-		"nothing":   {before, before, landfall.Unchanged, nil, nil},
-		"the first": {nil, before, landfall.Added, &landfall.FileChange{Added: 3, Bytes: 11}, &landfall.FileChange{Added: 2, Bytes: 5}},
-		"gone":      {before, nil, landfall.Removed, &landfall.FileChange{Removed: 3, Bytes: -11}, &landfall.FileChange{Removed: 2, Bytes: -5}},
+		"forth": {before, after, landfall.Changed, &landfall.FileChange{Added: 1, Changed: 1, Removed: 1, Bytes: 8},
+			&landfall.FileChange{Added: 1, Changed: 1, Bytes: 1}},
+		"back": {after, before, landfall.Changed, &landfall.FileChange{Added: 1, Changed: 1, Removed: 1, Bytes: -8},
+			&landfall.FileChange{Changed: 1, Removed: 1, Bytes: -1}},
+		"nothing": {before, before, landfall.Unchanged, nil, nil},
+		"the first": {nil, before, landfall.Added, &landfall.FileChange{Added: 3, Bytes: 11},
+			&landfall.FileChange{Added: 2, Bytes: 5}},
+		"gone": {before, nil, landfall.Removed, &landfall.FileChange{Removed: 3, Bytes: -11},
+			&landfall.FileChange{Removed: 2, Bytes: -5}},
 	} {
 		got := diff(test.before, test.after)
 		testkit.Equal(t, name+": change", got[static].Change, test.change)
@@ -187,7 +197,9 @@ func TestChangedFiles(t *testing.T) {
 	before, after := w.releases()
 	changes := testkit.Must(w.contents.Diff(t.Context(), before, after))(t)
 	all := testkit.Must(w.contents.ChangedFiles(t.Context(), app, changes))(t)
-	slices.SortStableFunc(all, func(a, b inspect.ChangedFile) int { return bytes.Compare([]byte(b.Unit.Kind), []byte(a.Unit.Kind)) })
+	slices.SortStableFunc(all, func(a, b inspect.ChangedFile) int {
+		return bytes.Compare([]byte(b.Unit.Kind), []byte(a.Unit.Kind))
+	})
 	testkit.EqualList(t, "files", all, []inspect.ChangedFile{
 		{Unit: static, Path: "/index.html", Change: landfall.Changed, Before: 3, After: 10},
 		{Unit: static, Path: "/new.html", Change: landfall.Added, After: 4},
@@ -195,8 +207,10 @@ func TestChangedFiles(t *testing.T) {
 		{Unit: packaged, Path: "deployment/main.py", Change: landfall.Changed, Before: 1, After: 2},
 		{Unit: packaged, Path: "deployment/more.py", Change: landfall.Added},
 	})
-	changes = testkit.Must(w.contents.Diff(t.Context(), []store.GroupUnit{w.version(static, "cccccccc", nil)}, after[:1]))(t)
-	testkit.Equal(t, "files beside what was collected", len(testkit.Must(w.contents.ChangedFiles(t.Context(), app, changes))(t)), 0)
+	changes = testkit.Must(w.contents.Diff(t.Context(), []store.GroupUnit{w.version(static, "cccccccc", nil)},
+		after[:1]))(t)
+	testkit.Equal(t, "files beside what was collected",
+		len(testkit.Must(w.contents.ChangedFiles(t.Context(), app, changes))(t)), 0)
 }
 
 // The specs of versions, as they are stored.
@@ -227,14 +241,17 @@ func TestNoteFunctions(t *testing.T) {
 		before, after     inspect.Side
 		network, contract bool
 	}{
-		"nothing new":         {landfall.Changed, plain, plain, false, false},
-		"a network":           {landfall.Changed, plain, side(networked, environmentSpec), true, false},
-		"a network at first":  {landfall.Added, side("", ""), side(networked, environmentSpec), true, false},
-		"a network as before": {landfall.Changed, side(networked, environmentSpec), side(networked, environmentSpec), false, false},
+		"nothing new":        {landfall.Changed, plain, plain, false, false},
+		"a network":          {landfall.Changed, plain, side(networked, environmentSpec), true, false},
+		"a network at first": {landfall.Added, side("", ""), side(networked, environmentSpec), true, false},
+		"a network as before": {landfall.Changed, side(networked, environmentSpec), side(networked, environmentSpec),
+			false, false},
 		"no network any more": {landfall.Changed, side(networked, environmentSpec), plain, false, false},
-		"its environment's":   {landfall.Changed, plain, side(functionSpec, `{"allowAccessToExternalNetwork":true}`), true, false},
-		"another contract":    {landfall.Changed, plain, side(promised, environmentSpec), false, true},
-		"the same contract":   {landfall.Changed, side(promised, environmentSpec), side(promised, environmentSpec), false, false},
+		"its environment's": {landfall.Changed, plain, side(functionSpec, `{"allowAccessToExternalNetwork":true}`),
+			true, false},
+		"another contract": {landfall.Changed, plain, side(promised, environmentSpec), false, true},
+		"the same contract": {landfall.Changed, side(promised, environmentSpec), side(promised, environmentSpec),
+			false, false},
 		"unchanged":           {landfall.Unchanged, plain, side(networked, environmentSpec), false, false},
 		"removed":             {landfall.Removed, plain, side("", ""), false, false},
 		"a contract at first": {landfall.Added, side("", ""), side(promised, environmentSpec), false, false},

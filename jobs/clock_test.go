@@ -60,13 +60,14 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 		}, asked
 	}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
-		app := landfall.App{ID: "slow", Namespace: landfall.DefaultNamespace, Name: "slow", Branch: "main", UIDSpace: uuid.New(),
-			Repository: "http://" + host + "/slow.git"}
+		app := landfall.App{ID: "slow", Namespace: landfall.DefaultNamespace, Name: "slow", Branch: "main",
+			UIDSpace: uuid.New(), Repository: "http://" + host + "/slow.git"}
 		if err := tx.CreateApp(t.Context(), app); err != nil {
 			return err
 		}
-		return tx.CreateRun(t.Context(), landfall.Run{ID: "run", App: app.ID, Commit: landfall.CommitSHA(landfall.DigestOf(nil).Hex()[:40]),
-			State: landfall.RunQueued, Step: landfall.StepAccept, UID: "aaaaaaaa", Created: time.Now()})
+		return tx.CreateRun(t.Context(), landfall.Run{ID: "run", App: app.ID,
+			Commit: landfall.CommitSHA(landfall.DigestOf(nil).Hex()[:40]), State: landfall.RunQueued, Step: landfall.StepAccept,
+			UID: "aaaaaaaa", Created: time.Now()})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,11 +90,15 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	}
 	behind, _ := worker("behind", -time.Hour)
 	work(behind)
-	eventually("the first worker is at the run", func(r landfall.Run) bool { return r.Attempt == 1 && r.Step == landfall.StepFetch })
+	eventually("the first worker is at the run", func(r landfall.Run) bool {
+		return r.Attempt == 1 && r.Step == landfall.StepFetch
+	})
 	ahead, asked := worker("ahead", time.Hour)
 	work(ahead)
 	const looks = 8 // at what is due, and more than once
-	eventually("the second worker has looked for work, or has taken the run", func(r landfall.Run) bool { return asked.Load() > looks || r.Attempt > 1 })
+	eventually("the second worker has looked for work, or has taken the run", func(r landfall.Run) bool {
+		return asked.Load() > looks || r.Attempt > 1
+	})
 	run, err := db.Run(t.Context(), "run")
 	if err != nil || run.Attempt != 1 || run.State != landfall.RunRunning {
 		t.Errorf("got the run %+v, %v, want it at its first worker still", run, err)

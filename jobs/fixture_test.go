@@ -32,11 +32,12 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 	s := accepttest.NewIn(t, db)
 	a := s.Receiver.Acceptor
 	p := &pipeline.Pipeline{
-		DB: db, Mirrors: a.Mirrors, Builds: &pipeline.Builds{Folder: t.TempDir()}, Rollout: a.Rollout, Runs: a.Runs, Acceptor: a,
-		Now: time.Now, Logger: a.Logger,
+		DB: db, Mirrors: a.Mirrors, Builds: &pipeline.Builds{Folder: t.TempDir()}, Rollout: a.Rollout, Runs: a.Runs,
+		Acceptor: a, Now: time.Now, Logger: a.Logger,
 	}
 	u := &upkeep.Upkeep{
-		DB: db, Runs: a.Runs, Rollout: a.Rollout, Mirrors: a.Mirrors, Repositories: s.Repos, Builds: p.Builds, Now: time.Now, Logger: a.Logger,
+		DB: db, Runs: a.Runs, Rollout: a.Rollout, Mirrors: a.Mirrors, Repositories: s.Repos, Builds: p.Builds, Now: time.Now,
+		Logger: a.Logger,
 	}
 	w := &jobs.Worker{DB: db, Acceptor: a, Pipeline: p, Upkeep: u, Logger: a.Logger}
 	return &shop{s, p, u, w}

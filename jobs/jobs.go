@@ -34,7 +34,8 @@ const upkeepQueue = "keep"
 // Duties say what a process does.
 type Duties struct {
 	Work bool // it takes runs through the steps
-	Keep bool // it does what one process does for all: it has the built-in repositories, and collects; the process is the leader
+	// it does what one process does for all: it has the built-in repositories, and collects; the process is the leader
+	Keep bool
 }
 
 // Run does a process's duties until ctx ends: it works on the durable jobs, and looks for work that has no job. While
@@ -46,7 +47,8 @@ func (w *Worker) Run(ctx context.Context, duties Duties) error {
 			return err
 		}
 		if !said {
-			w.Logger.ErrorContext(ctx, "runs wait until the database takes writes again, and pushes and webhooks are refused", "error", err)
+			w.Logger.ErrorContext(ctx, "runs wait until the database takes writes again, and pushes and webhooks are refused",
+				"error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -79,7 +79,8 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	s.keeps()
 	look(nil) // at the start
 	commit := s.Commit("kept")
-	if _, err := s.Receiver.Accept(t.Context(), remote.Repository{App: accepttest.AppID, Actor: "ada"}, s.MoveRef(commit)); err == nil {
+	if _, err := s.Receiver.Accept(t.Context(), remote.Repository{App: accepttest.AppID, Actor: "ada"},
+		s.MoveRef(commit)); err == nil {
 		t.Fatal("the push was accepted")
 	}
 	look(errors.New("no process can be started"))

@@ -68,14 +68,16 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.AcceptAll(s.MoveRef(s.commitOf("specs/env.yaml",
-		"apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {runtime: {image: fission/python-env}}\n"))...)
+		"apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {runtime: {image: "+
+			"fission/python-env}}\n"))...)
 	unfinished, err := s.Receiver.DB.UnfinishedOfApp(t.Context(), accepttest.AppID)
 	if err != nil || len(unfinished) != 1 {
 		t.Fatalf("got the runs %+v and the error %v, want one", unfinished, err)
 	}
 	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
 	s.Update(func(tx *store.Tx) error {
-		return tx.PutPullRequest(t.Context(), accepttest.AppID, store.PullRequest{Number: 12, Base: "main", HeadRef: s.Ref, HeadSHA: unfinished[0].Commit, Open: true}, time.Now())
+		return tx.PutPullRequest(t.Context(), accepttest.AppID,
+			store.PullRequest{Number: 12, Base: "main", HeadRef: s.Ref, HeadSHA: unfinished[0].Commit, Open: true}, time.Now())
 	})
 	pending, err := outbox.Due(t.Context(), time.Now(), 10)
 	if err != nil || len(pending) != 1 {

@@ -47,7 +47,8 @@ func newFunctionCalls() functionCalls {
 		mu: &sync.Mutex{}, versions: map[functionVersion]*callsOf{},
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "landfall_function_calls_total",
-			Help: "Calls of functions by version and outcome: succeeded, failed (the function did), busy (refused), canceled (nobody waited), " +
+			Help: "Calls of functions by version and outcome: succeeded, failed (the function did), busy (refused), canceled " +
+				"(nobody waited), " +
 				"error (it could not be run). Versions beyond the first 200 in use count together, without a name.",
 		}, append(labels, "outcome")),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -57,7 +58,8 @@ func newFunctionCalls() functionCalls {
 		}, labels),
 		unfit: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "landfall_function_unfit_total",
-			Help: "Data that does not fit the contract of a function, by version and side: input (refused before anything was run), output " +
+			Help: "Data that does not fit the contract of a function, by version and side: input (refused before anything " +
+				"was run), output " +
 				"(answered all the same).",
 		}, append(labels, "side")),
 	}

@@ -75,7 +75,8 @@ func New(c Config) *Metrics {
 		logger:   c.Logger,
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "landfall_deliveries_total",
-			Help: "Webhook deliveries by event (push, pull_request, ping, other) and decision: accepted (it has runs), recorded (there was nothing to run), " +
+			Help: "Webhook deliveries by event (push, pull_request, ping, other) and decision: accepted (it has runs), " +
+				"recorded (there was nothing to run), " +
 				"unmatched (no app has its repository), repeat, refused.",
 		}, []string{"event", "decision"}),
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -98,7 +99,8 @@ func New(c Config) *Metrics {
 		}, []string{"app"}),
 		firings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "landfall_schedule_firings_total",
-			Help: "Firings of time triggers that this process ended, by state: succeeded, failed, skipped (an earlier one was still running).",
+			Help: "Firings of time triggers that this process ended, by state: succeeded, failed, skipped (an earlier one " +
+				"was still running).",
 		}, []string{"state"}),
 	}
 	m.functions = newFunctionCalls()
@@ -108,9 +110,10 @@ func New(c Config) *Metrics {
 		Help: "Executions of which no record is kept, because there were more than LANDFALL_MAX_EXECUTION_RATE a second.",
 	})
 	m.apps.Store(&map[string]*gatewayOf{})
-	m.registry.MustRegister(m.deliveries, m.steps, m.releases, m.requests, m.bytes, m.firings, m.functions.calls, m.functions.took, m.functions.unfit,
-		m.unrecorded, m.asked, m.proxied, newCache(c.Cache),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	m.registry.MustRegister(m.deliveries, m.steps, m.releases, m.requests, m.bytes, m.firings, m.functions.calls,
+		m.functions.took, m.functions.unfit, m.unrecorded, m.asked, m.proxied, newCache(c.Cache),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector())
 	if c.DB != nil {
 		m.registry.MustRegister(newState(c))
 	}
@@ -124,7 +127,8 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 func (m *Metrics) Handler() http.Handler {
 	const scrapes = 4 // at once
 	all := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		ErrorLog: errorLog{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
+		ErrorLog: errorLog{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes,
+		EnableOpenMetrics: true,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.forgetDeleted()

@@ -51,7 +51,9 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(func() { _ = db.Close() })
 	f := &fixture{t: t, db: db}
 	f.Metrics = metrics.New(metrics.Config{
-		DB: f.db, Deleted: func() []registry.App { return f.deleted }, Now: func() time.Time { return noon.Add(time.Minute) }, Logger: slog.New(slog.NewTextHandler(&f.log, nil)),
+		DB: f.db, Deleted: func() []registry.App {
+			return f.deleted
+		}, Now: func() time.Time { return noon.Add(time.Minute) }, Logger: slog.New(slog.NewTextHandler(&f.log, nil)),
 		Cache: func() files.Cache {
 			return files.Cache{InMemory: 1, InFolder: 2, Missed: 3, Loaded: 4, MemoryBytes: 5, FolderBytes: 6}
 		},
@@ -115,7 +117,8 @@ func (f *fixture) eventful() {
 	f.StepDone(landfall.StepBuild, time.Second)
 	f.Released(time.Second)
 	f.Answered("shop", http.StatusOK, 10)
-	f.Called(&landfall.Function{Namespace: "default", Name: "hello", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
+	f.Called(&landfall.Function{Namespace: "default", Name: "hello", Version: "owf2k7qa"}, execution.Succeeded,
+		time.Second)
 	f.Unrecorded(1)
 }
 
@@ -125,7 +128,8 @@ func TestFunctionCalls(t *testing.T) {
 	f := newFixture(t)
 	const versions, own = 1000, 200
 	for i := range versions {
-		f.Called(&landfall.Function{Namespace: "default", Name: "hello", Version: landfall.UID(fmt.Sprint("v", i))}, execution.Succeeded, time.Second)
+		f.Called(&landfall.Function{Namespace: "default", Name: "hello", Version: landfall.UID(fmt.Sprint("v", i))},
+			execution.Succeeded, time.Second)
 	}
 	hello := &landfall.Function{Namespace: "default", Name: "hello", Version: "v0"}
 	f.Called(hello, execution.Failed, time.Minute)
@@ -134,7 +138,8 @@ func TestFunctionCalls(t *testing.T) {
 		`landfall_function_calls_total{function="hello",namespace="default",outcome="failed",version="v0"} 1`,
 		`landfall_function_calls_total{function="hello",namespace="default",outcome="busy",version="v0"} 1`,
 		`landfall_function_duration_seconds_count{function="hello",namespace="default",version="v0"} 2`,
-		fmt.Sprintf(`landfall_function_calls_total{function="",namespace="",outcome="succeeded",version=""} %d`, versions-own))
+		fmt.Sprintf(`landfall_function_calls_total{function="",namespace="",outcome="succeeded",version=""} %d`,
+			versions-own))
 }
 
 // Metrics have the names and the help that Prometheus' own conventions want.
@@ -158,7 +163,8 @@ func TestState(t *testing.T) {
 	f.want("landfall_database_up 1", "landfall_oldest_unfinished_commit_age_seconds 0", "landfall_queue_age_seconds 0",
 		`landfall_runs_unfinished{state="queued"} 0`, `landfall_runs_ended_total{state="error"} 0`,
 		`landfall_outbox_age_seconds{kind="status"} 0`, `landfall_outbox_age_seconds{kind="comment"} 0`)
-	run := landfall.Run{ID: "r1", App: "a", Commit: "1111111111111111111111111111111111111111", State: landfall.RunQueued, Created: noon}
+	run := landfall.Run{ID: "r1", App: "a", Commit: "1111111111111111111111111111111111111111", State: landfall.RunQueued,
+		Created: noon}
 	f.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, "default", noon.UnixMicro()); err != nil {
 			return err
@@ -174,15 +180,17 @@ func TestState(t *testing.T) {
 		}
 		return tx.CreateRun(ctx, run)
 	})
-	f.want("landfall_oldest_unfinished_commit_age_seconds 60", "landfall_queue_age_seconds 60", `landfall_runs_unfinished{state="queued"} 1`,
-		`landfall_outbox_owed{kind="status"} 1`, `landfall_outbox_age_seconds{kind="status"} 40`,
-		`landfall_outbox_owed{kind="comment"} 1`, `landfall_outbox_age_seconds{kind="comment"} 30`)
+	f.want("landfall_oldest_unfinished_commit_age_seconds 60", "landfall_queue_age_seconds 60",
+		`landfall_runs_unfinished{state="queued"} 1`, `landfall_outbox_owed{kind="status"} 1`,
+		`landfall_outbox_age_seconds{kind="status"} 40`, `landfall_outbox_owed{kind="comment"} 1`,
+		`landfall_outbox_age_seconds{kind="comment"} 30`)
 	run.State, run.Release, run.Finished = landfall.RunSucceeded, "abcdefgh", noon
 	run.Stats = landfall.RunStats{Bytes: 100, BytesUploaded: 30, Built: 2, Cached: 1}
 	f.update(func(ctx context.Context, tx *store.Tx) error { return tx.FinishRun(ctx, run) })
 	f.want("landfall_oldest_unfinished_commit_age_seconds 0", `landfall_runs_unfinished{state="queued"} 0`,
 		`landfall_runs_ended_total{state="succeeded"} 1`, `landfall_release_bytes_total{transfer="uploaded"} 30`,
-		`landfall_release_bytes_total{transfer="unchanged"} 70`, `landfall_builds_total{result="run"} 2`, `landfall_builds_total{result="cached"} 1`)
+		`landfall_release_bytes_total{transfer="unchanged"} 70`, `landfall_builds_total{result="run"} 2`,
+		`landfall_builds_total{result="cached"} 1`)
 }
 
 // A database that is away is said, and takes nothing else along.
@@ -207,14 +215,17 @@ func TestCounted(t *testing.T) {
 	f.Answered("shop", http.StatusNotFound, 5)
 	f.Answered("shop", http.StatusInternalServerError, 5)
 	f.Answered("", http.StatusNotFound, 7)
-	f.Called(&landfall.Function{App: "id of the shop", Namespace: "default", Name: "of-the-shop", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
+	f.Called(&landfall.Function{App: "id of the shop", Namespace: "default", Name: "of-the-shop", Version: "owf2k7qa"},
+		execution.Succeeded, time.Second)
 	f.Delivered("a_word_of_a_stranger", webhook.Refused)
 	f.Delivered("another_one", webhook.Refused)
 	f.Fired(store.FiringSkipped)
 	f.want(`landfall_schedule_firings_total{state="skipped"} 1`)
-	f.want(`landfall_deliveries_total{decision="accepted",event="push"} 1`, `landfall_deliveries_total{decision="refused",event="other"} 2`,
+	f.want(`landfall_deliveries_total{decision="accepted",event="push"} 1`,
+		`landfall_deliveries_total{decision="refused",event="other"} 2`,
 		`landfall_run_step_duration_seconds_count{step="build"} 1`, `landfall_release_duration_seconds_sum 1`,
-		`landfall_gateway_requests_total{app="shop",class="2xx"} 1`, `landfall_gateway_requests_total{app="shop",class="4xx"} 1`,
+		`landfall_gateway_requests_total{app="shop",class="2xx"} 1`,
+		`landfall_gateway_requests_total{app="shop",class="4xx"} 1`,
 		`landfall_gateway_requests_total{app="shop",class="5xx"} 1`, `landfall_gateway_requests_total{app="",class="4xx"} 1`,
 		`landfall_gateway_response_bytes_total{app="shop"} 20`,
 		`landfall_gateway_cache_lookups_total{result="memory"} 1`, `landfall_gateway_cache_lookups_total{result="folder"} 2`,

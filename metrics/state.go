@@ -23,25 +23,29 @@ func newState(c Config) *state {
 		return prometheus.NewDesc("landfall_"+name, help, labels, nil)
 	}
 	return &state{
-		Config:     c,
-		up:         desc("database_up", "1 if the database answered this scrape. If it did not, what is read from it is missing here."),
+		Config: c,
+		up: desc("database_up",
+			"1 if the database answered this scrape. If it did not, what is read from it is missing here."),
 		unfinished: desc("runs_unfinished", "Runs that are not over, by state.", "state"),
 		ended:      desc("runs_ended_total", "Runs that ended, by state, since the database was made.", "state"),
 		oldest: desc("oldest_unfinished_commit_age_seconds",
 			"Age of the oldest commit that was accepted and whose run is not over; 0 when there is none."),
-		waiting:  desc("queue_age_seconds", "How long the oldest run waits that could be worked on; 0 when none does."),
-		owed:     desc("outbox_owed", "Commit statuses and comments that GitHub is to be told.", "kind"),
-		owedAge:  desc("outbox_age_seconds", "Age of the oldest of them; 0 when there is none.", "kind"),
-		reported: desc("outbox_ended_total", "Commit statuses and comments that were sent, or dropped, since the database was made.", "kind", "outcome"),
+		waiting: desc("queue_age_seconds", "How long the oldest run waits that could be worked on; 0 when none does."),
+		owed:    desc("outbox_owed", "Commit statuses and comments that GitHub is to be told.", "kind"),
+		owedAge: desc("outbox_age_seconds", "Age of the oldest of them; 0 when there is none.", "kind"),
+		reported: desc("outbox_ended_total",
+			"Commit statuses and comments that were sent, or dropped, since the database was made.", "kind", "outcome"),
 		bytes: desc("release_bytes_total",
-			"Bytes of the static files of releases when they were made: uploaded, or unchanged and not uploaded again.", "transfer"),
+			"Bytes of the static files of releases when they were made: uploaded, or unchanged and not uploaded again.",
+			"transfer"),
 		builds: desc("builds_total", "Builds of runs that made a release: run, or cached from the same input.", "result"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.up, s.unfinished, s.ended, s.oldest, s.waiting, s.owed, s.owedAge, s.reported, s.bytes, s.builds} {
+	for _, d := range []*prometheus.Desc{s.up, s.unfinished, s.ended, s.oldest, s.waiting, s.owed, s.owedAge, s.reported,
+		s.bytes, s.builds} {
 		out <- d
 	}
 }
@@ -76,8 +80,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	for _, state := range []landfall.RunState{landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting} {
 		gauge(s.unfinished, float64(pulse.Unfinished[state]), string(state))
 	}
-	for _, state := range []landfall.RunState{landfall.RunSucceeded, landfall.RunFailed, landfall.RunError, landfall.RunSuperseded,
-		landfall.RunSkipped, landfall.RunCancelled} {
+	for _, state := range []landfall.RunState{landfall.RunSucceeded, landfall.RunFailed, landfall.RunError,
+		landfall.RunSuperseded, landfall.RunSkipped, landfall.RunCancelled} {
 		counter(s.ended, pulse.Totals.Runs[state], string(state))
 	}
 	gauge(s.oldest, age(pulse.Oldest))
@@ -108,8 +112,10 @@ func newCache(read func() files.Cache) cache {
 		read: read,
 		lookups: prometheus.NewDesc("landfall_gateway_cache_lookups_total",
 			"Look-ups of bodies in the gateway's cache: memory, folder, or miss.", []string{"result"}, nil),
-		loaded: prometheus.NewDesc("landfall_gateway_loaded_bytes_total", "Bytes that the gateway read from the object store.", nil, nil),
-		bytes:  prometheus.NewDesc("landfall_gateway_cache_bytes", "Bytes in the gateway's cache: memory, folder.", []string{"place"}, nil),
+		loaded: prometheus.NewDesc("landfall_gateway_loaded_bytes_total",
+			"Bytes that the gateway read from the object store.", nil, nil),
+		bytes: prometheus.NewDesc("landfall_gateway_cache_bytes", "Bytes in the gateway's cache: memory, folder.",
+			[]string{"place"}, nil),
 	}
 }
 

@@ -96,8 +96,8 @@ func logged(logger *slog.Logger) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		began := time.Now()
 		c.Next()
-		logger.DebugContext(c.Request.Context(), "request", "method", c.Request.Method, "path", c.Request.URL.Path, "status", c.Writer.Status(),
-			"took", time.Since(began), "from", c.Request.RemoteAddr)
+		logger.DebugContext(c.Request.Context(), "request", "method", c.Request.Method, "path", c.Request.URL.Path, "status",
+			c.Writer.Status(), "took", time.Since(began), "from", c.Request.RemoteAddr)
 	}
 }
 
@@ -132,7 +132,8 @@ func recovered(logger *slog.Logger) gin.HandlerFunc {
 				Status int    `json:"status"`
 				Detail string `json:"detail"`
 				Kind   string `json:"kind"`
-			}{http.StatusText(status), status, "the log of the server says what failed, at the request " + id, landfall.Internal.String()})
+			}{http.StatusText(status), status, "the log of the server says what failed, at the request " + id,
+				landfall.Internal.String()})
 			c.Abort()
 		}()
 		c.Next()

@@ -61,7 +61,9 @@ func TestPaths(t *testing.T) {
 		m.Serve(http.MethodDelete, "/apps/:app/tags/:tag", said("deleted"))
 		m.Mount("/hook", said("hook"))
 		m.Mount("/files/", said("files"))
-		m.Rest("/apps/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such app", http.StatusNotFound) }))
+		m.Rest("/apps/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no such app", http.StatusNotFound)
+		}))
 	})
 	for _, test := range []struct {
 		request string
@@ -133,10 +135,11 @@ func TestStream(t *testing.T) {
 	})
 	in, out := io.Pipe()
 	var hints atomic.Int64
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(status int, _ textproto.MIMEHeader) error {
-		hints.Add(int64(status))
-		return nil
-	}})
+	ctx := httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{Got1xxResponse: func(status int, _ textproto.MIMEHeader) error {
+			hints.Add(int64(status))
+			return nil
+		}})
 	r := testkit.Must(http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/echo", in))(t)
 	answered := make(chan *http.Response, 1)
 	go func() {
@@ -184,8 +187,9 @@ func TestFault(t *testing.T) {
 	answer, body := ask(t, server, http.MethodGet, "/fault")
 	id := answer.Header.Get("X-Request-ID")
 	testkit.Equal(t, "the status", answer.StatusCode, http.StatusInternalServerError)
-	testkit.Equal(t, "the answer", answer.Header.Get("Content-Type")+" "+body, `application/problem+json {"title":"Internal Server Error","status":500,`+
-		`"detail":"the log of the server says what failed, at the request `+id+`","kind":"internal"}`+"\n")
+	testkit.Equal(t, "the answer", answer.Header.Get("Content-Type")+" "+body,
+		`application/problem+json {"title":"Internal Server Error","status":500,`+
+			`"detail":"the log of the server says what failed, at the request `+id+`","kind":"internal"}`+"\n")
 	testkit.Contains(t, &log, "out of cheese", "request="+id, "mux_test.go")
 	late, err := server.Client().Get(server.URL + "/late")
 	if err == nil {

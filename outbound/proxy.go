@@ -73,9 +73,11 @@ func parse(variable, value string) (*url.URL, error) {
 		value = "http://" + value
 	}
 	u, err := url.Parse(value)
-	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || portOf(u) == "" {
+	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+		portOf(u) == "" {
 		return nil, &landfall.Error{Op: "outbound.ParseProxy", Kind: landfall.Invalid, Message: variable +
-			" names no proxy that can be used; right would be http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT, with USER:PASSWORD@ before " +
+			" names no proxy that can be used; right would be http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT, " +
+			"with USER:PASSWORD@ before " +
 			"the host if it asks for them"}
 	}
 	u.Path = ""
@@ -147,7 +149,8 @@ func (p *Proxy) Transport(direct *http.Transport, lookup Lookup, check Check) *T
 	}
 	t.proxied = direct.Clone()
 	t.proxied.DialContext = dial // it connects to proxies only
-	t.proxied.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, asked *http.Request, answer *http.Response) error {
+	t.proxied.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, asked *http.Request,
+		answer *http.Response) error {
 		if answer.StatusCode != http.StatusOK {
 			return proxyError(asked.Host, answer.StatusCode)
 		}
@@ -168,7 +171,8 @@ const proxyTimeout = 20 * time.Second
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: proxyTimeout}).DialContext(ctx, network, address)
 	if err != nil && ctx.Err() == nil {
-		err = &landfall.Error{Op: "outbound.dial", Kind: landfall.Unavailable, Err: err, Message: "the proxy of this installation cannot be reached"}
+		err = &landfall.Error{Op: "outbound.dial", Kind: landfall.Unavailable, Err: err,
+			Message: "the proxy of this installation cannot be reached"}
 	}
 	return conn, err
 }
@@ -276,10 +280,12 @@ func socks(ctx context.Context, by *url.URL, at, address string) (net.Conn, erro
 
 // connect asks an HTTP proxy for a tunnel.
 func connect(conn net.Conn, user *url.Userinfo, address string) (net.Conn, error) {
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address,
+		Header: http.Header{}}
 	if user != nil {
 		password, _ := user.Password()
-		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+		request.Header.Set("Proxy-Authorization",
+			"Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
 	if err := request.Write(conn); err != nil {
 		return nil, fmt.Errorf("the proxy does not listen: %w", err)

@@ -25,7 +25,9 @@ var errPrivate = errors.New("private")
 
 // rules are those of a dialer that reaches public addresses, and the host internal.test.
 func rules(host, _ string, addresses []netip.Addr) error {
-	if host != "internal.test" && slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !outbound.IsPublic(a) }) {
+	if host != "internal.test" && slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+		return !outbound.IsPublic(a)
+	}) {
 		return errPrivate
 	}
 	return nil
@@ -107,7 +109,8 @@ func TestThroughTheProxy(t *testing.T) {
 		}
 		fmt.Fprint(w, "here is ", r.Host)
 	})
-	for _, address := range []string{"git.test:443", "git.test:80", "internal.test:80", "private.test:80", "public.test:443"} {
+	for _, address := range []string{"git.test:443", "git.test:80", "internal.test:80", "private.test:80",
+		"public.test:443"} {
 		network.Serve(t, address, handler)
 	}
 	p := parsed(t, "https_proxy", network.URL(), "HTTP_PROXY", network.URL())
@@ -134,7 +137,8 @@ func TestThroughTheProxy(t *testing.T) {
 	if err := secure.HandshakeContext(t.Context()); err != nil {
 		t.Errorf("a tunnel: %v", err)
 	}
-	if asked := strings.Join(network.Asked(), "\n"); strings.Contains(asked, "private.test") || !strings.Contains(asked, "CONNECT git.test:443") {
+	if asked := strings.Join(network.Asked(), "\n"); strings.Contains(asked, "private.test") ||
+		!strings.Contains(asked, "CONNECT git.test:443") {
 		t.Errorf("the proxy was asked for\n%s", asked)
 	}
 }
@@ -144,14 +148,17 @@ func TestTheProxyIsNotAskedForPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	network := proxytest.New(t)
 	p := parsed(t, "HTTPS_PROXY", network.URL(), "HTTP_PROXY", network.URL())
-	quiet := p.Transport(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errPrivate }}, known, rules)
+	quiet := p.Transport(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errPrivate
+	}}, known, rules)
 	for _, host := range []string{
-		"private.test", "metadata.google.internal", "10.0.0.1", "169.254.169.254", "168.63.129.16", "[fd00:ec2::254]", "[::ffff:10.0.0.1]",
-		"[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[fe80::1%25eth0]", "127.0.0.1", "localhost", "[::1]",
-		"LocalHost.", "ip6-localhost", "localhost.localdomain", "x.localhost", "printer.local", "vault.corp.internal", "intranet",
-		"127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0x0.0x0.0x1", "0x7f.1", "0177.0.0.1", "017700000001", "127.000.000.001", "0", "0x", "127.0.0.1.",
-		"10.1", "169.254.43518", "169.254.0xa9fe", "0xA9FEA9FE.", "①②⑦.⓪.⓪.①", "１２７.０.０.１", "127。0。0。1", "１０.１", "a..b", ".a", "-", "a b",
-		strings.Repeat("a.", 200) + "test",
+		"private.test", "metadata.google.internal", "10.0.0.1", "169.254.169.254", "168.63.129.16", "[fd00:ec2::254]",
+		"[::ffff:10.0.0.1]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[fe80::1%25eth0]", "127.0.0.1",
+		"localhost", "[::1]", "LocalHost.", "ip6-localhost", "localhost.localdomain", "x.localhost", "printer.local",
+		"vault.corp.internal", "intranet", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0x0.0x0.0x1", "0x7f.1",
+		"0177.0.0.1", "017700000001", "127.000.000.001", "0", "0x", "127.0.0.1.", "10.1", "169.254.43518", "169.254.0xa9fe",
+		"0xA9FEA9FE.", "①②⑦.⓪.⓪.①", "１２７.０.０.１", "127。0。0。1", "１０.１", "a..b", ".a",
+		"-", "a b", strings.Repeat("a.", 200) + "test",
 	} {
 		for _, scheme := range []string{"http", "https"} {
 			if got, err := get(t, quiet, scheme+"://"+host+"/"); err == nil {
@@ -172,7 +179,8 @@ func TestTheProxyIsNotAskedForPrivateAddresses(t *testing.T) {
 // What NO_PROXY lists, and what the server itself keeps from the proxy, is reached from here.
 func TestAroundTheProxy(t *testing.T) {
 	t.Parallel()
-	p := parsed(t, "HTTPS_PROXY", "proxy.test:3128", "no_proxy", ".corp.test, 10.0.0.0/8,one.test:8443").Except("api.test:8080")
+	p := parsed(t, "HTTPS_PROXY", "proxy.test:3128", "no_proxy",
+		".corp.test, 10.0.0.0/8,one.test:8443").Except("api.test:8080")
 	for address, through := range map[string]bool{
 		"git.test:443": true, "git.corp.test:443": false, "10.1.2.3:443": false, "one.test:8443": false, "one.test:443": true,
 		"api.test:8080": false, "api.test:443": true, "localhost:443": false, "127.0.0.1:443": false,
@@ -184,7 +192,8 @@ func TestAroundTheProxy(t *testing.T) {
 			t.Errorf("http of %s: by %v, want by none: there is a proxy for https only", address, by)
 		}
 	}
-	if none := parsed(t); none != nil || none.String() != "" || none.For("https", "git.test:443") != nil || none.Except("x") != nil {
+	if none := parsed(t); none != nil || none.String() != "" || none.For("https", "git.test:443") != nil ||
+		none.Except("x") != nil {
 		t.Errorf("without variables there is %v", none)
 	}
 }
@@ -206,12 +215,14 @@ func TestParseProxy(t *testing.T) {
 		}
 	}
 	for _, value := range []string{
-		"ftp://me:" + password + "@proxy.test", "socks4://proxy.test:1080", "http://", "http://me:" + password + "@", "http://proxy.test/path", "http://proxy.test:x",
-		"http://me:" + password + "#@proxy.test", "http://proxy.test?x", "://proxy.test",
+		"ftp://me:" + password + "@proxy.test", "socks4://proxy.test:1080", "http://", "http://me:" + password + "@",
+		"http://proxy.test/path", "http://proxy.test:x", "http://me:" + password + "#@proxy.test", "http://proxy.test?x",
+		"://proxy.test",
 	} {
 		_, err := outbound.ParseProxy(environment("https_proxy", value))
 		text := landfall.MessageOf(err)
-		if landfall.KindOf(err) != landfall.Invalid || !strings.HasPrefix(text, "https_proxy names no proxy") || strings.Contains(fmt.Sprint(err, text), password) {
+		if landfall.KindOf(err) != landfall.Invalid || !strings.HasPrefix(text, "https_proxy names no proxy") ||
+			strings.Contains(fmt.Sprint(err, text), password) {
 			t.Errorf("%s: %v, %s", value, err, text)
 		}
 	}
@@ -224,9 +235,11 @@ func TestTheProxyRefuses(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for value, want := range map[string]string{
-		strings.Replace(network.URL(), proxytest.Password, "an0ther-Passw0rd", 1): "the proxy of this installation answers 407 for git.test:PORT: the administrator can set",
+		strings.Replace(network.URL(), proxytest.Password, "an0ther-Passw0rd",
+			1): "the proxy of this installation answers 407 for git.test:PORT: the administrator can set",
 		network.URL(): "the proxy of this installation answers 502 for git.test:PORT",
-		strings.Replace(gone.URL, "http://", "http://me:an0ther-Passw0rd@", 1): "the proxy of this installation cannot be reached",
+		strings.Replace(gone.URL, "http://", "http://me:an0ther-Passw0rd@",
+			1): "the proxy of this installation cannot be reached",
 	} {
 		p := parsed(t, "HTTPS_PROXY", value, "HTTP_PROXY", value)
 		_, secure := get(t, way(t, p), "https://git.test/")
@@ -237,7 +250,9 @@ func TestTheProxyRefuses(t *testing.T) {
 		}
 		for port, err := range all {
 			text := landfall.MessageOf(err)
-			if landfall.KindOf(err) != landfall.Unavailable || !strings.HasPrefix(text, strings.Replace(want, "PORT", strings.TrimSuffix(port, " by a tunnel"), 1)) || strings.Contains(fmt.Sprint(err), "an0ther") {
+			if landfall.KindOf(err) != landfall.Unavailable ||
+				!strings.HasPrefix(text, strings.Replace(want, "PORT", strings.TrimSuffix(port, " by a tunnel"), 1)) ||
+				strings.Contains(fmt.Sprint(err), "an0ther") {
 				t.Errorf("%s: the error is %v, want %q", port, err, want)
 			}
 		}
@@ -282,7 +297,8 @@ func TestSocks(t *testing.T) {
 			heard <- answerSocks(conn)
 		}
 	}()
-	p := parsed(t, "HTTPS_PROXY", "socks5://me:pw@"+listener.Addr().String(), "HTTP_PROXY", "socks5h://me:pw@"+listener.Addr().String())
+	p := parsed(t, "HTTPS_PROXY", "socks5://me:pw@"+listener.Addr().String(), "HTTP_PROXY",
+		"socks5h://me:pw@"+listener.Addr().String())
 	conn, err := p.Tunnel(t.Context(), p.For("https", "git.test:443"), "git.test:443", known, rules)
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,9 @@ func (d draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 		if f.Mode != landfall.Regular && f.Mode != landfall.Executable {
 			continue
 		}
-		if len(b.Inputs) == 0 || slices.ContainsFunc(b.Inputs, func(glob string) bool { return builder.Match(glob, f.Path) }) {
+		if len(b.Inputs) == 0 || slices.ContainsFunc(b.Inputs, func(glob string) bool {
+			return builder.Match(glob, f.Path)
+		}) {
 			job.inputs = append(job.inputs, builder.ArchiveFile{Path: f.Path, File: f})
 		}
 	}
@@ -176,11 +178,11 @@ const sourceFolder = "src"
 // SRC_PKG, and leaves a file or folder at the path in DEPLOY_PKG.
 func (b builtPlan) buildPackage(ctx context.Context, u versioning.Unit, plan packagePlan) error {
 	job := buildJob{
-		what:    u.Unit.String(),
-		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + artifact.Folder + "\"\ncd " + sourceFolder + "\n" + plan.pkg.BuildCommand,
-		outputs: []string{artifact.Folder},
-		deploy:  true,
-		warmup:  plan.warmup,
+		what: u.Unit.String(),
+		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + artifact.Folder + "\"\ncd " +
+			sourceFolder + "\n" + plan.pkg.BuildCommand, outputs: []string{artifact.Folder},
+		deploy: true,
+		warmup: plan.warmup,
 	}
 	for _, f := range plan.source {
 		f.Path = sourceFolder + "/" + f.Path
@@ -372,7 +374,8 @@ func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir 
 	if reason := reasonOf(output.reason.line, result.NotReached); reason != "" {
 		why += ": " + d.hide.String(reason)
 	}
-	return "", &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
+	return "", &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,
+		Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
 }
 
 // storeOutputs takes a build's outputs out of its folder, records them with their digests, and returns them. It stores
@@ -430,9 +433,10 @@ func move(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // the file was closed before
-	return artifact.CopyFile(ctx, root, filepath.Base(to), landfall.File{}, func(context.Context, landfall.File) (io.ReadCloser, error) {
-		return os.Open(filepath.Clean(from))
-	})
+	return artifact.CopyFile(ctx, root, filepath.Base(to), landfall.File{},
+		func(context.Context, landfall.File) (io.ReadCloser, error) {
+			return os.Open(filepath.Clean(from))
+		})
 }
 
 func digestPath(name string) (landfall.Digest, error) {

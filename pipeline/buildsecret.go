@@ -28,7 +28,8 @@ type buildSecrets struct {
 
 // findBuildSecrets finds the newest values for the builds of a line. It leaves out revoked ones.
 func (s source) findBuildSecrets(ctx context.Context, line landfall.Line) (buildSecrets, error) {
-	building := buildSecrets{values: map[string]secret.Text{}, images: map[string]secret.Text{}, marks: map[string]string{}}
+	building := buildSecrets{values: map[string]secret.Text{}, images: map[string]secret.Text{},
+		marks: map[string]string{}}
 	versions := map[string]secret.Text{} // all values, by the names that logs show
 	owned, err := s.DB.UnitsOf(ctx, s.app.ID)
 	if err != nil {
@@ -63,7 +64,9 @@ func (s source) findBuildSecrets(ctx context.Context, line landfall.Line) (build
 			return building, err
 		}
 		versions[fmt.Sprintf("%s:%d", name, v.Number)] = value
-		if name == secret.DockerConfig || slices.ContainsFunc(s.spec.Environments, func(e spec.Environment) bool { return pullSecret(e) == name }) {
+		if name == secret.DockerConfig || slices.ContainsFunc(s.spec.Environments, func(e spec.Environment) bool {
+			return pullSecret(e) == name
+		}) {
 			building.images[name] = value
 			continue
 		}
@@ -91,7 +94,8 @@ func (b buildSecrets) logins(e spec.Environment) (map[string]secret.Login, error
 	config, found := b.images[name]
 	if !found && name != secret.DockerConfig {
 		return nil, &landfall.Error{Op: "pipeline.logins", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"its imagepullsecret %s is no secret of builds of this app; type: landfall secret set APP %s --build, with the text of a config.json of Docker",
+			"its imagepullsecret %s is no secret of builds of this app; type: landfall secret set APP %s --build, with the "+
+				"text of a config.json of Docker",
 			name, name)}
 	}
 	if !found {
@@ -143,7 +147,8 @@ func (b buildSecrets) checkOutputs(dir string, job buildJob, files []landfall.Fi
 		}
 		if mark != "" {
 			return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"the build of %s made %s, which shows %s: what a build makes is served or run, so let it write such a file below $HOME, or remove it at the end",
+				"the build of %s made %s, which shows %s: what a build makes is served or run, so let it write such a file "+
+					"below $HOME, or remove it at the end",
 				job.what, find.String(f.Path), mark)}
 		}
 	}

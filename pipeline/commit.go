@@ -57,9 +57,12 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.ConcurrentHead != 0 }) {
-		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled, Message: "a push that waits for its place has joined"}
+		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled,
+			Message: "a push that waits for its place has joined"}
 	}
-	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production })
+	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool {
+		return deploy.LineOfPush(app, p) == landfall.Production
+	})
 	if err := k.checkPinned(ctx, tx, app, pushes); err != nil {
 		return err
 	}
@@ -69,7 +72,8 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 	}
 	crashpoint.Here("commit.grouped")
 	u := deploy.RefUpdate{
-		Tx: tx, App: &app, Group: group, Units: units, Release: !wantNoRelease(pushes), ReleaseURL: k.Runs.ReleaseURL, Now: k.Now}
+		Tx: tx, App: &app, Group: group, Units: units, Release: !wantNoRelease(pushes), ReleaseURL: k.Runs.ReleaseURL,
+		Now: k.Now}
 	if u.Release {
 		if k.stats.New, err = isNew(ctx, tx, group); err != nil {
 			return err
@@ -200,8 +204,8 @@ func (k storedPlan) group(
 		return *same, units, tx.ReplaceGroupUnits(ctx, *same, units)
 	}
 	g := landfall.Group{
-		UID: uid, App: app.ID, Digest: digest, Commit: k.run.Commit, Branch: k.run.Branch, Clean: clean, Message: k.message(pushes),
-		Actor: actorOf(pushes), Policy: policyOf(k.spec), Created: k.Now(),
+		UID: uid, App: app.ID, Digest: digest, Commit: k.run.Commit, Branch: k.run.Branch, Clean: clean,
+		Message: k.message(pushes), Actor: actorOf(pushes), Policy: policyOf(k.spec), Created: k.Now(),
 	}
 	if last := pushes[max(len(pushes)-1, 0):]; !clean && last[0].Apply != nil {
 		g.Commit = last[0].Apply.Commit
@@ -210,7 +214,8 @@ func (k storedPlan) group(
 }
 
 // expectedGroup returns the recorded group version that the run makes reachable again.
-func (k storedPlan) expectedGroup(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
+func (k storedPlan) expectedGroup(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group,
+	[]store.GroupUnit, error) {
 	g, err := tx.Group(ctx, app.ID, k.run.Expect)
 	if err != nil {
 		return g, nil, err
@@ -281,7 +286,8 @@ func policyOf(s *spec.Spec) *landfall.ReleasePolicy {
 }
 
 func isZeroPolicy(p landfall.ReleasePolicy) bool {
-	return p.Production == "" && p.Live == "" && p.Keep == 0 && p.Branches == nil && p.SkipPaths == nil && p.KeepFiles == ""
+	return p.Production == "" && p.Live == "" && p.Keep == 0 && p.Branches == nil && p.SkipPaths == nil &&
+		p.KeepFiles == ""
 }
 
 // digestFile returns the digest of all bytes of r.

@@ -23,8 +23,9 @@ import (
 type draft struct {
 	source
 
-	byHand       map[landfall.UnitID]landfall.NewVersion // the versions that a person makes; the commit then has these units alone
-	secrets      []store.GroupUnit                       // named by the functions
+	// the versions that a person makes; the commit then has these units alone
+	byHand       map[landfall.UnitID]landfall.NewVersion
+	secrets      []store.GroupUnit // named by the functions
 	buildSecrets buildSecrets
 	base         []landfall.GroupUnit // compared with in the diff
 	baseUnits    []store.GroupUnit    // the same, as stored
@@ -52,7 +53,8 @@ type packagePlan struct {
 	deployment []builder.ArchiveFile
 	unzipped   bool               // an archive that is a zip was unpacked into its files
 	warmup     environment.Warmup // of its build
-	builder    string             // the command that the environment's document names in place of its own; empty: it makes no difference
+	// the command that the environment's document names in place of its own; empty: it makes no difference
+	builder string
 }
 
 // declare makes units with digests from the specs and the files. files are the commit's, overlaid with build outputs.
@@ -103,7 +105,8 @@ func (p plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 	var declared []versioning.Declared
 	if app.Config != nil {
 		declared = append(declared, versioning.Declared{
-			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}, Spec: app.Config, Where: app.Pos.String()})
+			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}, Spec: app.Config,
+			Where: app.Pos.String()})
 	}
 	units, warnings, err := assets.Select(preflight.RulesOf(app), tree.Of(files).Expand(artifact.MaxFiles))
 	if err != nil {
@@ -117,7 +120,8 @@ func (p plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 			return nil, err
 		}
 		p.statics[u.ID()] = u
-		declared = append(declared, versioning.Declared{Unit: u.ID(), Spec: u.Spec(), Content: u.Content(), Where: u.Rule.Where})
+		declared = append(declared, versioning.Declared{Unit: u.ID(), Spec: u.Spec(), Content: u.Content(),
+			Where: u.Rule.Where})
 	}
 	return declared, nil
 }
@@ -127,7 +131,8 @@ func checkNames(u assets.Unit) error {
 	for _, e := range u.Entries {
 		if strings.ContainsFunc(e.Path, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) {
 			return &landfall.Error{Op: "pipeline.plan", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"%s: %q cannot be served, because its name has a control character or a backslash: rename it, or exclude it", u.Rule.Where, e.File.Path)}
+				"%s: %q cannot be served, because its name has a control character or a backslash: rename it, or exclude it",
+				u.Rule.Where, e.File.Path)}
 		}
 	}
 	return nil
@@ -146,7 +151,8 @@ func (p plan) declarePackages(files []landfall.File) ([]versioning.Declared, err
 		if plan.deployment, err = p.archive(archives, pkg.Deployment, files); err != nil {
 			return nil, err
 		}
-		if env, err := preflight.EnvironmentOf(p.spec, pkg.Environment); err == nil && plan.source != nil && plan.deployment == nil {
+		if env, err := preflight.EnvironmentOf(p.spec, pkg.Environment); err == nil && plan.source != nil &&
+			plan.deployment == nil {
 			plan.pkg.BuildCommand, plan.warmup, plan.builder = preflight.BuildCommand(p.spec, pkg, env)
 		}
 		d := declaredObject(landfall.PackageUnit, pkg.Object)
@@ -165,7 +171,8 @@ func (p plan) declarePackages(files []landfall.File) ([]versioning.Declared, err
 }
 
 // archive selects the files of an archive of the commit; nil when the package has no such archive.
-func (a *attempt) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef, files []landfall.File) ([]builder.ArchiveFile, error) {
+func (a *attempt) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef,
+	files []landfall.File) ([]builder.ArchiveFile, error) {
 	if ref.Name == "" {
 		return nil, nil
 	}

@@ -106,5 +106,6 @@ func (a *attempt) place(ctx context.Context, pushes []landfall.Push) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, a.run.ID, a.run.Attempt) }) // the run may be superseded
+	// the run may be superseded
+	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, a.run.ID, a.run.Attempt) })
 }

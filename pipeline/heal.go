@@ -47,7 +47,8 @@ func (a *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) 
 		for _, a := range content.Archives() {
 			objects = append(objects, object{a.Key, a.Digest})
 		}
-	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger,
+	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger,
+		landfall.QueueTrigger,
 		landfall.SecretUnit:
 	}
 	for _, o := range objects {

@@ -43,7 +43,8 @@ func (p plan) pinImages(ctx context.Context) (*spec.Spec, error) {
 			continue
 		}
 		if p.Images == nil {
-			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
+			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid,
+				Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
 		}
 		logins, err := p.buildSecrets.logins(e)
 		if err == nil {
@@ -83,7 +84,8 @@ func (p plan) declareImage(d *versioning.Declared, plan packagePlan) error {
 	}
 	if plan.source != nil || plan.deployment != nil {
 		return &landfall.Error{Op: "pipeline.plan", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s: Package %s has files, and its environment %s names the image %s: leave out the files, or name container-env and put an image among them",
+			"%s: Package %s has files, and its environment %s names the image %s: leave out the files, or name container-env "+
+				"and put an image among them",
 			plan.pkg.Pos, plan.pkg.Name, plan.pkg.Environment, image)}
 	}
 	content, err := json.Marshal([]string{"image", image})

@@ -71,7 +71,8 @@ func newBench(t *testing.T) *bench {
 	})
 	db, logger := storetest.Open(t, storetest.SQLite(t)), slog.New(slog.DiscardHandler)
 	b.app = landfall.App{
-		ID: "shop-id", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", UIDSpace: uuid.New(), Objects: "apps/default/shop/",
+		ID: "shop-id", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", UIDSpace: uuid.New(),
+		Objects: "apps/default/shop/",
 	}
 	b.update(db, func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 0); err != nil {
@@ -85,9 +86,12 @@ func newBench(t *testing.T) *bench {
 	}
 	mirrors := &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{}}
 	b.pipeline = &Pipeline{
-		DB: db, Mirrors: mirrors, Objects: objects, Manifests: &assets.Manifests{Store: objects}, Runs: ledger, Rollout: &deploy.Rollout{DB: db, Logger: logger},
-		Acceptor: &accept.Acceptor{DB: db, Runs: ledger, Mirrors: mirrors, Remote: local{path: b.git}, Now: time.Now, Logger: logger},
-		Sandbox:  carpenter{}, Scratch: t.TempDir(), Builds: &Builds{Folder: t.TempDir()}, Worker: "worker", Now: time.Now, Logger: logger,
+		DB: db, Mirrors: mirrors, Objects: objects, Manifests: &assets.Manifests{Store: objects}, Runs: ledger,
+		Rollout: &deploy.Rollout{DB: db, Logger: logger},
+		Acceptor: &accept.Acceptor{DB: db, Runs: ledger, Mirrors: mirrors, Remote: local{path: b.git}, Now: time.Now,
+			Logger: logger},
+		Sandbox: carpenter{}, Scratch: t.TempDir(), Builds: &Builds{Folder: t.TempDir()}, Worker: "worker", Now: time.Now,
+		Logger: logger,
 	}
 	return b
 }
@@ -122,7 +126,8 @@ func (b *bench) commits(message string, files map[string]string) landfall.Commit
 		}
 	}
 	git := func(args ...string) string {
-		return b.command(append([]string{"--git-dir", b.git, "-c", "core.bare=false", "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+		return b.command(append([]string{"--git-dir", b.git, "-c", "core.bare=false", "-c", "user.name=Ada", "-c",
+			"user.email=ada@example.com"}, args...)...)
 	}
 	if err := os.RemoveAll(filepath.Join(b.git, "index")); err != nil {
 		b.t.Fatal(err)
@@ -137,7 +142,8 @@ func (b *bench) commits(message string, files map[string]string) landfall.Commit
 func (b *bench) attempts(commit landfall.CommitSHA, rebuild bool) *attempt {
 	b.t.Helper()
 	p := b.pipeline
-	w := &attempt{Pipeline: p, app: b.app, logger: p.Logger, hide: secret.NewRedactor(nil), outputs: map[landfall.Digest]string{}}
+	w := &attempt{Pipeline: p, app: b.app, logger: p.Logger, hide: secret.NewRedactor(nil),
+		outputs: map[landfall.Digest]string{}}
 	b.update(p.DB, func(ctx context.Context, tx *store.Tx) error {
 		push, err := tx.CreatePush(ctx, landfall.Push{
 			App: b.app.ID, Source: landfall.FromRemote, Ref: "refs/heads/main", After: commit, Actor: "ada", Accepted: p.Now()})
@@ -248,8 +254,10 @@ func TestPlanOfASmallRepository(t *testing.T) {
 func TestBuildMakesANewPlan(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	p := b.planned(b.attempts(b.commits("built", map[string]string{"in.txt": "x", "specs/app.yaml": "apiVersion: landfall.dev/v1\nkind: App\n" +
-		"metadata: {name: shop}\nspec:\n  static:\n    - {src: site, path: /}\n  build: {command: make, inputs: [in.txt], outputs: [site]}\n"}), false))
+	p := b.planned(b.attempts(b.commits("built",
+		map[string]string{"in.txt": "x", "specs/app.yaml": "apiVersion: landfall.dev/v1\nkind: App\n" +
+			"metadata: {name: shop}\nspec:\n  static:\n    - {src: site, path: /}\n  build: {command: make, inputs: " +
+			"[in.txt], outputs: [site]}\n"}), false))
 	if p.units != nil || p.changes != nil {
 		t.Errorf("got the units %+v before the build", p.units)
 	}

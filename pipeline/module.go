@@ -93,7 +93,8 @@ func (b builtPlan) checkModule(ctx context.Context, f spec.Function, d preflight
 	err = b.Modules.Check(ctx, file)
 	_ = file.Close() // it was only read
 	if err != nil {
-		return &landfall.Error{Op: "pipeline.build", Kind: landfall.KindOf(err), Err: err, Message: "its module " + name + ": " + landfall.MessageOf(err)}
+		return &landfall.Error{Op: "pipeline.build", Kind: landfall.KindOf(err), Err: err,
+			Message: "its module " + name + ": " + landfall.MessageOf(err)}
 	}
 	return nil
 }

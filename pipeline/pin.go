@@ -35,7 +35,8 @@ func (s source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.Gro
 		for _, ref := range f.Secrets {
 			if ref.Namespace != "" && ref.Namespace != landfall.DefaultNamespace && ref.Namespace != s.app.Namespace {
 				return nil, &landfall.Error{Op: "pipeline.pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
-					"%s: the secret %s is in the namespace %q, and secrets are the app's own: leave the namespace out", ref.Pos, ref.Name, ref.Namespace)}
+					"%s: the secret %s is in the namespace %q, and secrets are the app's own: leave the namespace out", ref.Pos,
+					ref.Name, ref.Namespace)}
 			}
 			u, err := deploy.Pin(ctx, s.DB, s.app, ref.Name, line)
 			if err != nil {
@@ -59,8 +60,11 @@ type lineReader interface {
 
 // lineOf returns the line to which a commit's release belongs: production if production wants it or, when no push wants
 // it, had it.
-func (a *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App, pushes []landfall.Push) (landfall.Line, error) {
-	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production }) {
+func (a *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App,
+	pushes []landfall.Push) (landfall.Line, error) {
+	if slices.ContainsFunc(pushes, func(p landfall.Push) bool {
+		return deploy.LineOfPush(app, p) == landfall.Production
+	}) {
 		return landfall.Production, nil
 	}
 	if len(pushes) > 0 {

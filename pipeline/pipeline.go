@@ -41,7 +41,8 @@ type Pipeline struct {
 
 	RequireTests bool // whether only functions with a passed test are released
 
-	HasFastAPI func() bool // whether FastAPI is installed where functions run; nil: they run elsewhere, and it is not known
+	// whether FastAPI is installed where functions run; nil: they run elsewhere, and it is not known
+	HasFastAPI func() bool
 
 	Worker string        // this process, across restarts
 	Lease  time.Duration // how long a worker owns a run without a heartbeat; 0: 30 s
@@ -79,7 +80,8 @@ func (p *Pipeline) meter() Meter {
 const Workers = 8
 
 const (
-	appShare     = Workers / 2 // how many runs of one app are worked on at once, so that long builds of one app do not block all others
+	// how many runs of one app are worked on at once, so that long builds of one app do not block all others
+	appShare     = Workers / 2
 	defaultLease = 30 * time.Second
 )
 

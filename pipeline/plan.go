@@ -107,8 +107,9 @@ func (e *skipError) Error() string { return "skipped: " + e.reason }
 // planUnits compares what the commit declares with what is stored.
 func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, error) {
 	p := plan{
-		draft: d, statics: map[landfall.UnitID]assets.Unit{}, packages: map[landfall.UnitID]packagePlan{}, images: map[string]string{},
-		manifests: map[landfall.UnitID]earlierManifests{}, current: map[landfall.UnitID]storedVersion{},
+		draft: d, statics: map[landfall.UnitID]assets.Unit{}, packages: map[landfall.UnitID]packagePlan{},
+		images: map[string]string{}, manifests: map[landfall.UnitID]earlierManifests{},
+		current: map[landfall.UnitID]storedVersion{},
 	}
 	var err error
 	if p.spec, err = p.pinImages(ctx); err != nil {
@@ -136,7 +137,8 @@ func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, erro
 		after = versioning.InForce(over(p.baseUnits, groupUnitsOf(after)))
 	}
 	p.changes = versioning.Diff(p.base, after)
-	if err := inspect.NoteFunctions(p.changes, inspect.Stored(ctx, p.DB, p.baseUnits), inspect.Declared(p.units)); err != nil {
+	if err := inspect.NoteFunctions(p.changes, inspect.Stored(ctx, p.DB, p.baseUnits),
+		inspect.Declared(p.units)); err != nil {
 		return plan{}, err
 	}
 	changed := 0
@@ -202,7 +204,8 @@ func (p plan) findStored(ctx context.Context) error {
 			continue
 		}
 		if b, ok := inBase[u.Unit]; ok && u.Content == nil && b.Digest == u.Digest {
-			p.current[u.Unit] = storedVersion{Version: landfall.Version{Unit: u.Unit, UID: b.UID, Number: b.Number, Digest: b.Digest}}
+			p.current[u.Unit] = storedVersion{Version: landfall.Version{Unit: u.Unit, UID: b.UID, Number: b.Number,
+				Digest: b.Digest}}
 			continue
 		}
 		v, err := p.DB.VersionByDigest(ctx, row.ID, u.Digest)

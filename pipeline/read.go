@@ -55,7 +55,8 @@ func (s source) check(ctx context.Context) error {
 	if err := s.checkNamespaces(); err != nil {
 		return err
 	}
-	s.logf("read %s of %q: %s, %s", s.run.Commit.Short(), s.info.Message, landfall.Count(len(s.files), "file"), summary(s.spec))
+	s.logf("read %s of %q: %s, %s", s.run.Commit.Short(), s.info.Message, landfall.Count(len(s.files), "file"),
+		summary(s.spec))
 	return nil
 }
 
@@ -94,7 +95,8 @@ func (s source) readSpec(ctx context.Context) (*spec.Spec, error) {
 	}
 	if len(sources) > 0 {
 		declared, err := spec.Parse(sources, s.Specs)
-		if err == nil && index && declared.OnlySettings() { // a release policy or a configuration must not remove the pages of an app
+		// a release policy or a configuration must not remove the pages of an app
+		if err == nil && index && declared.OnlySettings() {
 			declared.App.Static = spec.Implicit().App.Static
 		}
 		if err == nil {
@@ -106,7 +108,8 @@ func (s source) readSpec(ctx context.Context) (*spec.Spec, error) {
 		return spec.Implicit(), nil
 	}
 	return nil, &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"%s has neither spec files in %s nor an index.html: add one of them, or name the folder of the specs (app create --specs)",
+		"%s has neither spec files in %s nor an index.html: add one of them, or name the folder of the specs (app create "+
+			"--specs)",
 		inFolder(s.app.Folder), folder)}
 }
 
@@ -160,7 +163,8 @@ func (s source) checkNamespaces() error {
 		for _, o := range objects {
 			if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace && o.Namespace != s.app.Namespace {
 				return &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
-					"%s: %s is in the namespace %q, but the app is in %q: leave the namespace out", o.Pos, o.Name, o.Namespace, s.app.Namespace)}
+					"%s: %s is in the namespace %q, but the app is in %q: leave the namespace out", o.Pos, o.Name, o.Namespace,
+					s.app.Namespace)}
 			}
 		}
 		return nil
@@ -213,6 +217,7 @@ func (s source) warnOfNetworks() {
 		return
 	}
 	for _, name := range spec.NetworkFunctions(s.spec) {
-		s.logf("warning: Function %s will have no network: this server gives functions none (LANDFALL_FUNCTIONS_NETWORK)", name)
+		s.logf("warning: Function %s will have no network: this server gives functions none (LANDFALL_FUNCTIONS_NETWORK)",
+			name)
 	}
 }

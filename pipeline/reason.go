@@ -34,20 +34,29 @@ var kindsOfErrorLines = []*errorLine{
 	{rank: 6, header: true, pattern: regexp.MustCompile(`^● (Test suite failed to run|Validation Error:)$`)}, // Jest
 	{rank: 6, pattern: regexp.MustCompile(`^● [^█]+$`)},
 	// Maven and pip say here only that something else is wrong.
-	{rank: 2, pattern: regexp.MustCompile(`^COMPILATION ERROR ?:?$|^error: (subprocess-exited-with-error|metadata-generation-failed)$`)},
+	{rank: 2,
+		pattern: regexp.MustCompile(
+			`^COMPILATION ERROR ?:?$|^error: (subprocess-exited-with-error|metadata-generation-failed)$`)},
 	{rank: 5, pattern: regexp.MustCompile(`^gyp ERR! stack Error: \S`)},
 	{rank: 5, below: ": ", pattern: regexp.MustCompile(`^(Module not found|Type error): \S`)}, // Next.js
-	{rank: 6, pattern: regexp.MustCompile(`No matching distribution found|JavaScript heap out of memory|^ERESOLVE |^Missing script:`)},
+	{rank: 6,
+		pattern: regexp.MustCompile(
+			`No matching distribution found|JavaScript heap out of memory|^ERESOLVE |^Missing script:`)},
 	{rank: 5, header: true, pattern: regexp.MustCompile(`^(error during build|build error|ERROR in .*)[:!]?$`)},
 	{rank: 4, header: true, pattern: regexp.MustCompile(`(?i)\bbuild failed\b[^:]*:?$`)},
 	// file.go:3:8: message, file.ts(1,7): message, file.ts:1:7 - message, file.java:[1,7] message
-	{rank: 5, pattern: regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*((:\d+(:\d+)?|\(\d+(,\d+)?\))(:| -)|:\[\d+,\d+\]) \S`)},
+	{rank: 5,
+		pattern: regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*((:\d+(:\d+)?|\(\d+(,\d+)?\))(:| -)|:\[\d+,\d+\]) \S`)},
 	{rank: 5, below: ":", pattern: regexp.MustCompile(`^\d+:\d+ (error|Error:) \S`)}, // ESLint
 	// TypeError: message, json.decoder.JSONDecodeError: message, Error [ERR_CODE]: message
-	{rank: 5, last: true, pattern: regexp.MustCompile(`^(Uncaught )?([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception)( \[\w+\])?: \S|^Error( \[\w+\])?: \S`)},
-	{rank: 5, pattern: regexp.MustCompile(`(?i)^\[error\] \S|^(fatal |parse |syntax )?error(\[\w+\])?: \S|^fatal: \S|^panic: \S`)},
+	{rank: 5, last: true,
+		pattern: regexp.MustCompile(
+			`^(Uncaught )?([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception)( \[\w+\])?: \S|^Error( \[\w+\])?: \S`)},
+	{rank: 5,
+		pattern: regexp.MustCompile(`(?i)^\[error\] \S|^(fatal |parse |syntax )?error(\[\w+\])?: \S|^fatal: \S|^panic: \S`)},
 	{rank: 4, last: true, pattern: regexp.MustCompile(`^(/bin/)?(ba|da)?sh: |^make(\[\d+\])?: \*{3} No rule|^go: `)},
-	{rank: 3, last: true, pattern: regexp.MustCompile(`^[\w./-]+: .*(No such file or directory|[Pp]ermission denied|not found|cannot )`)},
+	{rank: 3, last: true,
+		pattern: regexp.MustCompile(`^[\w./-]+: .*(No such file or directory|[Pp]ermission denied|not found|cannot )`)},
 	{rank: 1, last: true, pattern: regexp.MustCompile(`^make(\[\d+\])?: \*{3} `)},
 }
 
@@ -57,12 +66,14 @@ var (
 	errorTag  = regexp.MustCompile(`(?i)\[error\] .*$`)
 	npmPrefix = regexp.MustCompile(`^npm (error|ERR!) ?`)
 	// npm says this in addition to the error.
-	npmAside = regexp.MustCompile("^(code|errno|syscall|path|signal|cwd|workspace|location|command|dest|file|A complete log|Exit status|Failed at the|" +
+	npmAside = regexp.MustCompile("^(code|errno|syscall|path|signal|cwd|workspace|location|command|dest|file|A " +
+		"complete log|Exit status|Failed at the|" +
 		"This is probably not|Lifecycle script|Note:|\\S+@\\S+ \\S+: `|$)")
 	// This follows an error, or is no part of one.
-	aside = regexp.MustCompile(`^(at |Node\.js v\d|npm (warn|WARN|notice)|Require stack:|Stack trace:|code: |requireStack: |- /|file: |\[cause\]|` +
-		`go: (downloading|finding|found|added|upgraded|downgraded) |Emitted 'error' event)|^(.*: )?([Ww]arning|WARN(ING)?|DeprecationWarning|note):|` +
-		`^\[(DEBUG|INFO|WARN|WARNING)\] |^gyp (info|verb|http|WARN|ERR! [^s]|ERR! s[^t])|^● (Console|Deprecation Warning:?)$`)
+	aside = regexp.MustCompile(
+		`^(at |Node\.js v\d|npm (warn|WARN|notice)|Require stack:|Stack trace:|code: |requireStack: |- /|file: |\[cause\]|` +
+			`go: (downloading|finding|found|added|upgraded|downgraded) |Emitted 'error' event)|^(.*: )?([Ww]arning|WARN(ING)?|DeprecationWarning|note):|` +
+			`^\[(DEBUG|INFO|WARN|WARNING)\] |^gyp (info|verb|http|WARN|ERR! [^s]|ERR! s[^t])|^● (Console|Deprecation Warning:?)$`)
 	// This is a file above the errors that belong to it.
 	fileLine = regexp.MustCompile(`^[^\s:()"']*[^\s:()"'.]\.[A-Za-z]\w*(:\d+:\d+)?$`)
 	// npm begins another script here, so the earlier lines belong to a script that succeeded.
@@ -113,9 +124,10 @@ func (e *errorFinder) add(text string) {
 
 var (
 	// networkFailure is what tools say when a host does not answer.
-	networkFailure = regexp.MustCompile(`No matching distribution|Could not (find a version|fetch|resolve|connect)|unable to access|` +
-		`\bE(NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN)\b|[Cc]onnection (refused|reset|error)|fetch failed|dial tcp|CONNECT tunnel|` +
-		`[Nn]etwork is unreachable|returned error: \d{3}|status code:? \d{3}|\b(403 Forbidden|407 Proxy|502 Bad Gateway)|npm error.* E?(403|407|502)\b`)
+	networkFailure = regexp.MustCompile(
+		`No matching distribution|Could not (find a version|fetch|resolve|connect)|unable to access|` +
+			`\bE(NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN)\b|[Cc]onnection (refused|reset|error)|fetch failed|dial tcp|CONNECT tunnel|` +
+			`[Nn]etwork is unreachable|returned error: \d{3}|status code:? \d{3}|\b(403 Forbidden|407 Proxy|502 Bad Gateway)|npm error.* E?(403|407|502)\b`)
 	// codePlace is a place in a file that a compiler names, so the error is in the code.
 	codePlace = regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*(:\d+|\(\d+)`)
 )

@@ -40,14 +40,16 @@ func TestReasonOfAFailedBuild(t *testing.T) {
 // do without is no reason.
 func TestReasonIsAHost(t *testing.T) {
 	t.Parallel()
-	const registry, other = "registry.example.com was not reached: no such host", "telemetry.example.com was not reached: no such host"
+	const registry, other = "registry.example.com was not reached: no such host",
+		"telemetry.example.com was not reached: no such host"
 	for _, test := range []struct{ line, want string }{
 		{"npm error 403 403 Forbidden - GET https://registry.example.com/left-pad", registry},
 		{"ERROR: No matching distribution found for flask", other},
 		{"fatal: unable to access 'https://elsewhere/': CONNECT tunnel failed", other},
 		{"", other},
 		{"TypeError: page is not a function", "TypeError: page is not a function"},
-		{"src/api.ts(12,5): error TS2339: Property 'timeout' does not exist on type 'Options'.", "src/api.ts(12,5): error TS2339: Property 'timeout' does not exist on type 'Options'."},
+		{"src/api.ts(12,5): error TS2339: Property 'timeout' does not exist on type 'Options'.",
+			"src/api.ts(12,5): error TS2339: Property 'timeout' does not exist on type 'Options'."},
 		{"src/network.ts:403:7 - error TS2322: fetch failed", "src/network.ts:403:7 - error TS2322: fetch failed"},
 		{"AssertionError: expected 200 to equal 403", "AssertionError: expected 200 to equal 403"},
 		{"ImportError: cannot import name 'Forbidden'", "ImportError: cannot import name 'Forbidden'"},

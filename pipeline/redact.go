@@ -11,7 +11,8 @@ import (
 
 // redactor returns a redactor for the values that an app's functions and builds may have now, and for those that the
 // builds of a run have already. Without a key there is none.
-func (p *Pipeline) redactor(ctx context.Context, app landfall.App, already map[string]secret.Text) (*secret.Redactor, error) {
+func (p *Pipeline) redactor(ctx context.Context, app landfall.App,
+	already map[string]secret.Text) (*secret.Redactor, error) {
 	if p.Secrets == nil {
 		return secret.NewRedactor(nil), nil
 	}

@@ -41,7 +41,8 @@ func (b builtPlan) checkFunctions(ctx context.Context) error {
 			verb, err = "cannot be run", b.checkModule(ctx, f, d)
 		case env.Images():
 			err = image.Check(ctx, env, f, d)
-		case env.IsCompiled(plan.pkg.BuildCommand) && !artifact.IsZip(plan.source): // for a stored zip, the build output is checked
+		// for a stored zip, the build output is checked
+		case env.IsCompiled(plan.pkg.BuildCommand) && !artifact.IsZip(plan.source):
 			err = preflight.CheckCompiled(ctx, env, f.FunctionName, preflight.DeploymentOf(plan.source, b.open))
 		default:
 			entry := entryFile{function: f, env: env}
@@ -58,12 +59,14 @@ func (b builtPlan) checkFunctions(ctx context.Context) error {
 
 // checkSource fails for an entry point that checkEntry refuses, or that needs FastAPI where it is not installed. It
 // returns what checkEntry does.
-func (b builtPlan) checkSource(ctx context.Context, env environment.Environment, entrypoint string, d preflight.Deployment,
+func (b builtPlan) checkSource(ctx context.Context, env environment.Environment, entrypoint string,
+	d preflight.Deployment,
 ) (file string, source []byte, err error) {
 	file, source, err = preflight.CheckEntry(ctx, env, entrypoint, d)
 	if err == nil && b.HasFastAPI != nil && env.NeedsFastAPI(d.Modes, source, entrypoint) && !b.HasFastAPI() {
 		err = &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s needs FastAPI, which neither its package nor the server has: write fastapi into requirements.txt and let the package be built "+
+			"%s needs FastAPI, which neither its package nor the server has: write fastapi into requirements.txt and let the "+
+				"package be built "+
 				"(buildcmd: build), or install it on the server (apt-get install python3-fastapi)", file)}
 	}
 	return file, source, err

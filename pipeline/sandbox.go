@@ -33,10 +33,11 @@ func (b *BuildSandbox) Build(ctx context.Context, c BuildCommand) (BuildResult, 
 	var missed hosts
 	command := sandbox.Command{Shell: c.Shell, Dir: c.Dir, Env: c.Env, Output: c.Output}
 	if c.Network {
-		command.Proxy = &sandbox.Proxy{AllowedHosts: b.AllowedHosts, Upstream: b.Upstream, Log: func(host string, failure error) {
-			c.Logger.InfoContext(ctx, "a build asked for a host", "host", c.Hide.String(host), "allowed", failure == nil)
-			missed.add(host, failure)
-		}}
+		command.Proxy = &sandbox.Proxy{AllowedHosts: b.AllowedHosts, Upstream: b.Upstream,
+			Log: func(host string, failure error) {
+				c.Logger.InfoContext(ctx, "a build asked for a host", "host", c.Hide.String(host), "allowed", failure == nil)
+				missed.add(host, failure)
+			}}
 	}
 	if c.Warmup.Folder != "" {
 		if err := b.warmUp(ctx, c); err != nil {
@@ -100,7 +101,8 @@ func (b *BuildSandbox) makeWarm(ctx context.Context, made string, w environment.
 		return err
 	}
 	if result.ExitCode != 0 || result.Killed != "" {
-		return fmt.Errorf("what it begins with cannot be made: exit code %d %s: %s", result.ExitCode, result.Killed, landfall.Plain(out.String()))
+		return fmt.Errorf("what it begins with cannot be made: exit code %d %s: %s", result.ExitCode, result.Killed,
+			landfall.Plain(out.String()))
 	}
 	return os.Rename(filepath.Join(dir, w.Folder), made)
 }

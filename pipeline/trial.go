@@ -26,7 +26,8 @@ func (s source) requireTests() error {
 		tests, err := f.Contract.Tests()
 		if err == nil && s.RequireTests && len(tests) == 0 {
 			err = &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"%s: Function %s has no test, and this installation releases only functions that pass one (LANDFALL_REQUIRE_TESTS): "+
+				"%s: Function %s has no test, and this installation releases only functions that pass one "+
+					"(LANDFALL_REQUIRE_TESTS): "+
 					"add one below spec.contract.tests", f.Pos, f.Name)}
 		}
 		if err != nil {
@@ -41,7 +42,8 @@ func (k storedPlan) test(ctx context.Context) error {
 	for i := range k.spec.Functions {
 		f := &k.spec.Functions[i]
 		tests, err := f.Contract.Tests()
-		if _, known := k.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]; err != nil || known || len(tests) == 0 {
+		if _, known := k.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]; err != nil || known ||
+			len(tests) == 0 {
 			continue // an existing version has passed them
 		}
 		if err := k.testFunction(ctx, f); err != nil {
@@ -70,7 +72,8 @@ func (k storedPlan) testFunction(ctx context.Context, f *spec.Function) error {
 		answer, err := k.Trials.Try(ctx, trial, e)
 		if err == nil {
 			err = t.Judge(f.Contract, answer)
-		} else if kind := landfall.KindOf(err); kind != landfall.Invalid && kind != landfall.NotFound && kind != landfall.Conflict {
+		} else if kind := landfall.KindOf(err); kind != landfall.Invalid && kind != landfall.NotFound &&
+			kind != landfall.Conflict {
 			return err // not the function's fault
 		}
 		if err != nil {

@@ -66,7 +66,8 @@ func (k storedPlan) store(ctx context.Context) error {
 			return err
 		}
 	}
-	k.logf("%d of %s uploaded (%d of %d bytes)", k.stats.FilesUploaded, landfall.Count(k.stats.Files, "file"), k.stats.BytesUploaded, k.stats.Bytes)
+	k.logf("%d of %s uploaded (%d of %d bytes)", k.stats.FilesUploaded, landfall.Count(k.stats.Files, "file"),
+		k.stats.BytesUploaded, k.stats.Bytes)
 	return nil
 }
 
@@ -154,7 +155,8 @@ func (k storedPlan) uploadStatic(ctx context.Context, u versioning.Unit) (versio
 	k.stats.FilesUploaded += plan.Uploads()
 	k.stats.BytesUploaded += plan.Bytes()
 	k.noteFiles(u.Unit, assets.Diff(before, manifest))
-	content := landfall.StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest, Files: len(manifest.Files())}
+	content := landfall.StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest,
+		Files: len(manifest.Files())}
 	for _, f := range manifest.Files() {
 		content.Bytes += f.Size
 	}
@@ -284,7 +286,8 @@ func (k storedPlan) uploadPackage(ctx context.Context, u versioning.Unit) (versi
 	if err != nil {
 		return versioning.Stored{}, err
 	}
-	if len(refused) > 0 || !plan.unzipped && (artifact.IsZip(plan.source) || artifact.IsZip(plan.deployment)) { // for the same reason as below
+	// for the same reason as below
+	if len(refused) > 0 || !plan.unzipped && (artifact.IsZip(plan.source) || artifact.IsZip(plan.deployment)) {
 		return versioning.Stored{}, versioning.ErrPlanAgain
 	}
 	var content landfall.PackageContent
@@ -312,7 +315,8 @@ func (k storedPlan) uploadPackage(ctx context.Context, u versioning.Unit) (versi
 }
 
 // uploadArchive stores an archive. It makes a file of it first, because the size must be known.
-func (c checkout) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*landfall.Archive, error) {
+func (c checkout) uploadArchive(ctx context.Context, key string,
+	files []builder.ArchiveFile) (*landfall.Archive, error) {
 	if err := os.MkdirAll(c.Scratch, 0o700); err != nil {
 		return nil, err
 	}

@@ -220,7 +220,8 @@ func (a *attempt) stepError(ctx context.Context, name landfall.Step, limit time.
 
 // noSpace is the error when there is no disk space for work in progress.
 func noSpace(cause error) error {
-	return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: cause, Message: "this installation has no disk space left for work in progress"}
+	return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: cause,
+		Message: "this installation has no disk space left for work in progress"}
 }
 
 // isFull reports whether the file system of a folder has hardly any space left.
@@ -302,11 +303,13 @@ func (a *attempt) settle(ctx context.Context, err error) error {
 		if verdict.state == landfall.RunError {
 			a.logger.ErrorContext(ctx, "run failed", "step", a.run.Step, "error", err)
 		} else { // the change is at fault: its author reads all of it in the run
-			a.logger.InfoContext(ctx, "run failed", "step", a.run.Step, "reason", landfall.CutDescription(landfall.MessageOf(err)))
+			a.logger.InfoContext(ctx, "run failed", "step", a.run.Step, "reason",
+				landfall.CutDescription(landfall.MessageOf(err)))
 		}
 		if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Internal {
 			err = &landfall.Error{Op: "pipeline", Kind: kind, Err: err, Message: fmt.Sprintf(
-				"%s; %d attempts failed: push again, or type: landfall run retry %s", landfall.MessageOf(err), failures+1, a.run.ID)}
+				"%s; %d attempts failed: push again, or type: landfall run retry %s", landfall.MessageOf(err),
+				failures+1, a.run.ID)}
 		}
 		return a.fail(ctx, verdict.state, err)
 	}

@@ -39,5 +39,6 @@ func (d draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFil
 }
 
 func unzipJob(archive string, zip builder.ArchiveFile) buildJob {
-	return buildJob{what: preflight.ZipName(archive, zip), command: "unzip", outputs: []string{artifact.Folder}, unzip: true}
+	return buildJob{what: preflight.ZipName(archive, zip), command: "unzip", outputs: []string{artifact.Folder},
+		unzip: true}
 }

@@ -19,7 +19,8 @@ func Free() (port string, err error) {
 	for range attempts {
 		port = strconv.Itoa(lowest + (os.Getpid()*apart+int(last.Add(1)))%(highest-lowest))
 		var l net.Listener
-		if l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+		if l, err = new(net.ListenConfig).Listen(context.Background(), "tcp",
+			net.JoinHostPort("127.0.0.1", port)); err == nil {
 			return port, l.Close()
 		}
 	}

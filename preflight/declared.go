@@ -19,7 +19,8 @@ func EnvironmentOf(s *spec.Spec, name string) (environment.Environment, error) {
 // BuildCommand returns the command that builds a package from its source, as its environment has it, and what it begins
 // with. fallback is what the Environment document names for it, where that makes a difference; it is a part of the
 // package's version.
-func BuildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (command string, warmup environment.Warmup, fallback string) {
+func BuildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (command string, warmup environment.Warmup,
+	fallback string) {
 	command, warmup = env.Build(p.BuildCommand)
 	named := spec.ReadBuilder(Definition(s, p.Environment))
 	if p.BuildCommand != "" || named == "" {
@@ -61,8 +62,8 @@ func ArchivesOf(s *spec.Spec) map[string]builder.ArchiveSpec {
 }
 
 func archiveOf(a spec.Archive) builder.ArchiveSpec {
-	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: prefixGlobs(a.RootDir, a.Include), Lines: a.Lines,
-		Exclude: prefixGlobs(a.RootDir, a.Exclude)}
+	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: prefixGlobs(a.RootDir, a.Include),
+		Lines: a.Lines, Exclude: prefixGlobs(a.RootDir, a.Exclude)}
 }
 
 // RulesOf returns which files the static units of an app are.

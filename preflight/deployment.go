@@ -18,7 +18,8 @@ type Deployment struct {
 
 // DeploymentOf returns the deployment that an archive's files are, with what links lead to in the place of the links.
 func DeploymentOf(archive []builder.ArchiveFile, open artifact.Opener) Deployment {
-	d := Deployment{Files: make(map[string]landfall.File, len(archive)), Modes: make(map[string]bool, len(archive)), Open: open}
+	d := Deployment{Files: make(map[string]landfall.File, len(archive)), Modes: make(map[string]bool, len(archive)),
+		Open: open}
 	inside, lies := builder.InArchive(archive), make(map[string]landfall.File, len(archive))
 	for _, f := range archive {
 		lies[f.Path] = f.File

@@ -14,7 +14,9 @@ import (
 
 // ByPackage returns functions with those of one package behind each other.
 func ByPackage(functions []spec.Function) []spec.Function {
-	return slices.SortedStableFunc(slices.Values(functions), func(a, b spec.Function) int { return strings.Compare(a.Package, b.Package) })
+	return slices.SortedStableFunc(slices.Values(functions), func(a, b spec.Function) int {
+		return strings.Compare(a.Package, b.Package)
+	})
 }
 
 // Image is the image of the package that was looked at last, unpacked where nobody uses it: once for all functions of
@@ -77,7 +79,8 @@ func (u *Image) Remove() {
 
 // brokenImages finds the functions of a spec whose container image, which lies among the files of the app's folder,
 // cannot be run. Of images of registries and of those that a build makes nothing is known.
-func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
+func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File,
+	open artifact.Opener) ([]spec.Problem, error) {
 	packages := committedPackages(s, files, open)
 	image := Image{}
 	defer image.Remove()

@@ -18,7 +18,8 @@ import (
 // Unrunnable finds the functions of a spec that cannot be run: the environment is not known, the entry point is no file
 // of the package, or the function takes a WebSocket. It knows nothing about files that a build makes. The error is that
 // of open, which opens files of the app's folder.
-func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
+func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File,
+	open artifact.Opener) ([]spec.Problem, error) {
 	entries, err := entryProblems(ctx, s, committedPackages(s, files, open))
 	return append(environment.UnknownEnvironments(s), entries...), err
 }
@@ -59,7 +60,8 @@ func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 	}
 	var problems []spec.Problem
 	for i, rule := range RulesOf(app) {
-		if _, _, err := assets.Select([]assets.Rule{rule}, files); !rule.Implicit && landfall.KindOf(err) == landfall.Invalid {
+		if _, _, err := assets.Select([]assets.Rule{rule}, files); !rule.Implicit &&
+			landfall.KindOf(err) == landfall.Invalid {
 			message := strings.TrimPrefix(landfall.MessageOf(err), rule.Where+": ")
 			problems = append(problems, spec.Problem{Pos: app.Static[i].Pos, Message: message})
 		}
@@ -99,7 +101,8 @@ func entryProblem(f spec.Function, why error) spec.Problem {
 // CheckEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket:
 // Invalid, with what to do. It returns the path and the text of the file that the entry point means; nothing where
 // there is no need to look into it.
-func CheckEntry(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (file string, source []byte, err error) {
+func CheckEntry(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (file string,
+	source []byte, err error) {
 	if err := env.CheckEntrypoint(d.Modes, entrypoint); err != nil {
 		return "", nil, err
 	}
@@ -117,7 +120,8 @@ func CheckEntry(ctx context.Context, env environment.Environment, entrypoint str
 // CheckCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with
 // what to do.
 func CheckCompiled(ctx context.Context, env environment.Environment, entrypoint string, source Deployment) error {
-	const most = 2 << 20 // bytes of all files: nobody writes more, and a larger source is read by the build only, in its sandbox
+	// bytes of all files: nobody writes more, and a larger source is read by the build only, in its sandbox
+	const most = 2 << 20
 	files, size := map[string][]byte{}, int64(0)
 	for name, f := range source.Files {
 		if !env.Compiles(name) {
@@ -144,14 +148,16 @@ func readAll(ctx context.Context, d Deployment, f landfall.File) ([]byte, error)
 }
 
 // readSource reads the file of a package to which an entry point leads, if it must be read.
-func readSource(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (name string, source []byte, err error) {
+func readSource(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (name string,
+	source []byte, err error) {
 	const most = 256 << 10 // of a file that a person wrote; a larger one is a bundle
 	file, found := d.Files[env.Source(d.Modes, entrypoint)]
 	if !found || file.Size > most {
 		return "", nil, nil
 	}
 	source, err = readAll(ctx, d, file)
-	if file.Digest != "" && landfall.DigestOf(source) != file.Digest { // a stored build is damaged; archiving it reports that
+	// a stored build is damaged; archiving it reports that
+	if file.Digest != "" && landfall.DigestOf(source) != file.Digest {
 		return "", nil, err
 	}
 	return file.Path, source, err
@@ -168,7 +174,8 @@ func committedPackages(s *spec.Spec, files []landfall.File, open artifact.Opener
 	for _, p := range s.Packages {
 		ref, built, compiled := deploymentArchive(s, p)
 		selected, _, err := builder.SelectArchive(archives[ref.Name], files)
-		if built && !compiled || ref.Name == "" || err != nil || artifact.IsZip(selected) { // a zip is checked when it is unpacked
+		// a zip is checked when it is unpacked
+		if built && !compiled || ref.Name == "" || err != nil || artifact.IsZip(selected) {
 			continue
 		}
 		d := DeploymentOf(selected, open)

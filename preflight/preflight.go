@@ -15,7 +15,8 @@ import (
 // Check finds what a spec names and its folder does not have, and the functions that cannot be run: what a push of the
 // folder would fail for, and what it would warn of, beside what spec.Parse finds. The error is one of reading a file,
 // and the warnings are returned with it, too.
-func Check(ctx context.Context, folder fs.FS, s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem, err error) {
+func Check(ctx context.Context, folder fs.FS, s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem,
+	err error) {
 	open := func(_ context.Context, f landfall.File) (io.ReadCloser, error) { return folder.Open(f.Path) }
 	missing, warnings := missingFiles(s, files)
 	unrunnable, err := Unrunnable(ctx, s, files, open)

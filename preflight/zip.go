@@ -17,7 +17,8 @@ import (
 // brokenZips finds the archives of a spec that are zips among the files of the app's folder and cannot be unpacked, and
 // the functions whose entry point is no file of such a zip. A push sees them when it unpacks the zips. Nothing is known
 // of files that a build makes.
-func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) (problems []spec.Problem, err error) {
+func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File,
+	open artifact.Opener) (problems []spec.Problem, err error) {
 	if s.App != nil && s.App.Build != nil {
 		return nil, nil
 	}
@@ -55,7 +56,8 @@ func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open a
 }
 
 // unzipBelow unpacks an archive that is a zip in a new folder below another.
-func unzipBelow(ctx context.Context, below, archive string, zip builder.ArchiveFile, open artifact.Opener) (Deployment, error) {
+func unzipBelow(ctx context.Context, below, archive string, zip builder.ArchiveFile,
+	open artifact.Opener) (Deployment, error) {
 	dir, err := os.MkdirTemp(below, "")
 	if err != nil {
 		return Deployment{}, err

@@ -68,7 +68,8 @@ func (r *Repositories) Commit(ctx context.Context, appID string, c NewCommit) (l
 func (c NewCommit) write(to io.Writer) error {
 	w := bufio.NewWriter(to)
 	identity := strings.NewReplacer("<", "", ">", "", "\n", "").Replace(c.Author)
-	fmt.Fprintf(w, "feature done\ncommit %s\ncommitter %s <> now\ndata %d\n%s\n", c.Ref, identity, len(c.Message), c.Message)
+	fmt.Fprintf(w, "feature done\ncommit %s\ncommitter %s <> now\ndata %d\n%s\n", c.Ref, identity,
+		len(c.Message), c.Message)
 	for _, f := range c.Files {
 		mode := "100644"
 		switch {
@@ -96,7 +97,8 @@ func (f NewFile) copy(to io.Writer) error {
 	defer from.Close()
 	n, err := io.Copy(to, io.LimitReader(from, f.Size))
 	if err == nil && n != f.Size {
-		err = &landfall.Error{Op: "remote.Commit", Message: fmt.Sprintf("%s has %d bytes, and %d were expected", f.Path, n, f.Size)}
+		err = &landfall.Error{Op: "remote.Commit",
+			Message: fmt.Sprintf("%s has %d bytes, and %d were expected", f.Path, n, f.Size)}
 	}
 	return err
 }

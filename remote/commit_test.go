@@ -27,27 +27,35 @@ func TestCommit(t *testing.T) {
 	}
 	run, link := file("bin/run", "#!/bin/sh\n"), file("link", "bin/run")
 	run.Executable, link.Symlink = true, true
-	c := remote.NewCommit{Ref: "refs/landfall/apply/one", Author: "ada <x>\n", Message: "By hand\n\nM 100644 inline x\n", Files: []remote.NewFile{
-		file("a \"b\"\\\n\tö.txt", "text without an end"), run, link, file("empty", ""),
-	}}
+	c := remote.NewCommit{Ref: "refs/landfall/apply/one", Author: "ada <x>\n", Message: "By hand\n\nM 100644 inline x\n",
+		Files: []remote.NewFile{
+			file("a \"b\"\\\n\tö.txt", "text without an end"), run, link, file("empty", ""),
+		}}
 	sha := testkit.Must(repositories.Commit(t.Context(), "app", c))(t)
 	git := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(program, append([]string{"--git-dir", repositories.Path("app")}, args...)...).CombinedOutput()
+		out, err := exec.Command(program, append([]string{"--git-dir", repositories.Path("app")},
+			args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %s: %v: %s", args, err, out)
 		}
 		return string(out)
 	}
-	testkit.Equal(t, "files", git("ls-tree", "-r", "-z", "--name-only", string(sha)), "a \"b\"\\\n\tö.txt\x00bin/run\x00empty\x00link\x00")
-	testkit.Equal(t, "modes", git("ls-tree", "-r", "--format=%(objectmode)", string(sha)), "100644\n100755\n100644\n120000\n")
+	testkit.Equal(t, "files", git("ls-tree", "-r", "-z", "--name-only", string(sha)),
+		"a \"b\"\\\n\tö.txt\x00bin/run\x00empty\x00link\x00")
+	testkit.Equal(t, "modes", git("ls-tree", "-r", "--format=%(objectmode)", string(sha)),
+		"100644\n100755\n100644\n120000\n")
 	testkit.Equal(t, "a file", git("show", string(sha)+":link"), "bin/run")
 	testkit.Equal(t, "author", git("show", "--no-patch", "--format=%an|%s", string(sha)), "ada x|By hand\n")
 
 	broken := errors.New("the disk is gone")
-	c.Ref, c.Files[3] = "refs/landfall/apply/two", remote.NewFile{Path: "gone", Size: 4, Open: func() (io.ReadCloser, error) { return nil, broken }}
+	c.Ref, c.Files[3] = "refs/landfall/apply/two",
+		remote.NewFile{Path: "gone", Size: 4, Open: func() (io.ReadCloser, error) {
+			return nil, broken
+		}}
 	if _, err := repositories.Commit(t.Context(), "app", c); !errors.Is(err, broken) {
 		t.Errorf("a file that cannot be read: %v, want %v", err, broken)
 	}
-	testkit.Equal(t, "references after a commit that failed", git("for-each-ref", "--format=%(refname)"), "refs/landfall/apply/one\n")
+	testkit.Equal(t, "references after a commit that failed", git("for-each-ref", "--format=%(refname)"),
+		"refs/landfall/apply/one\n")
 }

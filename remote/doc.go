@@ -15,7 +15,8 @@
 //
 // Invariants:
 //   - Nothing moves before Receiver.Check agreed, and a hook that cannot ask refuses.
-//   - From the agreement until Receiver.Accept returned, the repository's lock is held, by the server and by git itself, and
+//   - From the agreement until Receiver.Accept returned, the repository's lock is held, by the server and by git
+//     itself, and
 //     Heads takes it too. So pushes are accepted in the order in which they moved references, and Heads never reads a
 //     reference that is about to move, nor one that moved and is about to be accepted, also when the git that moves it
 //     belongs to a server that was killed.

@@ -63,7 +63,8 @@ func (r *Repositories) list(ctx context.Context, op landfall.Op, path string, re
 
 // references lists references below the prefixes. Git leaves out one that it cannot read, with a warning only: here
 // that is an error, since who compares would take it for deleted.
-func (r *Repositories) references(ctx context.Context, op landfall.Op, path, format string, prefixes ...string) ([]byte, error) {
+func (r *Repositories) references(ctx context.Context, op landfall.Op, path, format string,
+	prefixes ...string) ([]byte, error) {
 	var out bytes.Buffer
 	var stderr complaint
 	cmd := r.in(path, r.git(ctx, append([]string{"for-each-ref", "--format=" + format}, prefixes...)...))
@@ -72,7 +73,8 @@ func (r *Repositories) references(ctx context.Context, op landfall.Op, path, for
 		return nil, failed(ctx, op, err, stderr.String())
 	}
 	if stderr.Len() > 0 {
-		return nil, &landfall.Error{Op: op, Message: "the repository has a damaged reference: " + clean(strings.TrimSpace(stderr.String()), 300)}
+		return nil, &landfall.Error{Op: op, Message: "the repository has a damaged reference: " +
+			clean(strings.TrimSpace(stderr.String()), 300)}
 	}
 	return out.Bytes(), nil
 }
@@ -147,7 +149,8 @@ func (r *Repositories) feed(ctx context.Context, op landfall.Op, path string, in
 	case ctx.Err() != nil:
 		return failed(ctx, op, err, stderr.String())
 	}
-	return &landfall.Error{Op: op, Kind: landfall.Invalid, Err: fmt.Errorf("git: %w: %s", err, strings.TrimSpace(stderr.String())),
+	return &landfall.Error{Op: op, Kind: landfall.Invalid,
+		Err:     fmt.Errorf("git: %w: %s", err, strings.TrimSpace(stderr.String())),
 		Message: "git refuses the repository: " + clean(strings.TrimSpace(stderr.String()), 300)}
 }
 
@@ -169,7 +172,8 @@ func (s *source) Read(p []byte) (int, error) {
 // parseReferences reads what Export wrote: HEAD's branch, and the rest as commands of git update-ref.
 func parseReferences(text string) (head, commands string, err error) {
 	invalid := func(line string) error {
-		return &landfall.Error{Op: "remote.Import", Kind: landfall.Invalid, Message: fmt.Sprintf("%q is no reference of a repository", clean(line, 200))}
+		return &landfall.Error{Op: "remote.Import", Kind: landfall.Invalid,
+			Message: fmt.Sprintf("%q is no reference of a repository", clean(line, 200))}
 	}
 	head, rest, _ := strings.Cut(text, "\n")
 	name, err := landfall.ParseRefName(head)
@@ -208,7 +212,8 @@ func (r *Repositories) Check(ctx context.Context, appID string) ([]string, error
 	var damage []string
 	for line := range strings.Lines(all.String()) {
 		// Without HEAD's branch nothing is wrong: it is not pushed yet. Neither is what is no error but unusual.
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "notice: ") && !strings.HasPrefix(line, "warning in ") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "notice: ") &&
+			!strings.HasPrefix(line, "warning in ") {
 			damage = append(damage, clean(line, 300))
 		}
 	}
@@ -216,7 +221,8 @@ func (r *Repositories) Check(ctx context.Context, appID string) ([]string, error
 		damage = []string{err.Error()}
 	}
 	// What git fsck passes over: a reference that is no name of an object.
-	if _, err := r.references(ctx, op, path, "%(objecttype) %(refname)", "refs/"); err != nil && ctx.Err() == nil && damage == nil {
+	if _, err := r.references(ctx, op, path, "%(objecttype) %(refname)", "refs/"); err != nil && ctx.Err() == nil &&
+		damage == nil {
 		damage = append(damage, clean(err.Error(), 300))
 	}
 	return damage, nil

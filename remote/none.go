@@ -18,7 +18,8 @@ func (None) Heads(context.Context, string) (map[landfall.RefName]landfall.Commit
 }
 
 // Named has the contract of Repositories.
-func (n None) Named(ctx context.Context, app string, _ []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
+func (n None) Named(ctx context.Context, app string,
+	_ []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
 	return n.Heads(ctx, app)
 }
 

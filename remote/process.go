@@ -27,7 +27,8 @@ func FindGit() (string, error) {
 	path, err := exec.LookPath("git")
 	if err != nil {
 		return "", &landfall.Error{Op: "remote.FindGit", Kind: landfall.Unavailable, Err: err,
-			Message: "git was not found, so there is no built-in remote: install it (Debian: apt-get install git); webhooks work without it"}
+			Message: "git was not found, so there is no built-in remote: install it (Debian: apt-get install git); webhooks " +
+				"work without it"}
 	}
 	return path, nil
 }
@@ -49,7 +50,8 @@ func (r *Repositories) git(ctx context.Context, args ...string) *exec.Cmd {
 		"receive.autogc=false",
 		"receive.denyDeleteCurrent=ignore",
 		"transfer.fsckObjects=true",
-		"uploadpack.allowAnySHA1InWant=true", // a worker elsewhere fetches a commit that its branch has left; newer protocols allow it anyway
+		// a worker elsewhere fetches a commit that its branch has left; newer protocols allow it anyway
+		"uploadpack.allowAnySHA1InWant=true",
 		"transfer.hideRefs=" + strings.TrimSuffix(hiddenPrefix, "/"),
 	}
 	line := make([]string, 0, 2*len(settings)+len(args))

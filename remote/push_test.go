@@ -56,7 +56,8 @@ func TestPushesBecomeUpdates(t *testing.T) {
 	w.git(t, "reset", "-q", "--hard", string(first))
 	other := w.commit(t, "two.html", "<h1>another</h1>", "history \x1b[31mrewritten")
 	w.git(t, "push", "-f", "origin", "main")
-	equal(t, d, remote.Update{Ref: "refs/heads/main", Before: second, After: other, Forced: true, Message: "history [31mrewritten"})
+	equal(t, d, remote.Update{Ref: "refs/heads/main", Before: second, After: other, Forced: true,
+		Message: "history [31mrewritten"})
 
 	w.git(t, "push", "origin", "main:a", "main:b/c", "v1:refs/tags/v2")
 	equal(t, d, remote.Update{Ref: "refs/heads/a", After: other, Message: "history [31mrewritten"},
@@ -97,7 +98,8 @@ func TestFetches(t *testing.T) {
 	for header, want := range map[string]bool{"version=2": true, "": false, "version=2:x": false, "version=2\tx": false} {
 		t.Run(fmt.Sprintf("protocol header %q", header), func(t *testing.T) {
 			t.Parallel()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/git/shop.git/info/refs?service=git-upload-pack", http.NoBody)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				s.URL+"/git/shop.git/info/refs?service=git-upload-pack", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,8 +169,9 @@ func TestProgressArrivesAsItHappens(t *testing.T) {
 		t.Errorf("the push failed: %v", err)
 	}
 	// L-011: a push prints what happened, while it happens, with the release's address.
-	said(t, all.String(), "remote: building [2Jshop", "remote: live at http://shop.example.com/", "remote: long long", "long…",
-		"remote: two and a line without end", "remote: The run run-2 goes on, but cannot be followed: internal error")
+	said(t, all.String(), "remote: building [2Jshop", "remote: live at http://shop.example.com/",
+		"remote: long long", "long…", "remote: two and a line without end",
+		"remote: The run run-2 goes on, but cannot be followed: internal error")
 	if strings.Contains(all.String(), "the operator") {
 		t.Errorf("the pusher was shown the operator's cause: %s", all.String())
 	}
@@ -184,7 +187,8 @@ func TestAcceptFails(t *testing.T) {
 	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
 	out := w.git(t, "push", s.address("shop", token), "main")
-	said(t, out, "remote: The push is kept, but could not be recorded: the disk is full", "remote: It is recorded as soon as that works")
+	said(t, out, "remote: The push is kept, but could not be recorded: the disk is full",
+		"remote: It is recorded as soon as that works")
 	// V7: what moved without being accepted is found by reading the heads.
 	if got, want := s.heads(t, "shop")["refs/heads/main"], w.sha(t, "HEAD"); got != want {
 		t.Errorf("got main at %s, want %s", got, want)
@@ -200,7 +204,8 @@ func TestAcceptIsAnothersByNow(t *testing.T) {
 	}}
 	s := serve(t, remote.Config{Receiver: d})
 	out := newWork(t).git(t, "push", s.address("shop", token), "main")
-	said(t, out, "could not be recorded: another landfall process owns the database", "remote: It may never be recorded: push again as soon as a server answers")
+	said(t, out, "could not be recorded: another landfall process owns the database",
+		"remote: It may never be recorded: push again as soon as a server answers")
 	if strings.Contains(out, "no need to push again") {
 		t.Errorf("the pusher was told to do nothing: %s", out)
 	}

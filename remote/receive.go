@@ -39,7 +39,8 @@ func readCommands(in *bufio.Reader) (commands, error) {
 	for {
 		packet, err := readPacket(in)
 		if err != nil {
-			return c, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the request is not a push as git sends it", Err: err}
+			return c, &landfall.Error{Op: op, Kind: landfall.Invalid,
+				Message: "the request is not a push as git sends it", Err: err}
 		}
 		if c.raw = append(c.raw, packet...); len(c.raw) > maxCommands {
 			return c, &landfall.Error{Op: op, Kind: landfall.Invalid,
@@ -82,8 +83,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, repository Repo
 		return nil
 	}
 	p := &push{
-		server: s, repository: repository, logger: s.loggerOf(repository), path: s.Repositories.Path(repository.App), commands: commands, body: in,
-		large:    r.ContentLength < 0 || r.ContentLength > large,
+		server: s, repository: repository, logger: s.loggerOf(repository), path: s.Repositories.Path(repository.App),
+		commands: commands, body: in, large: r.ContentLength < 0 || r.ContentLength > large,
 		terminal: &terminal{out: out, sideband: commands.sideband}, fed: make(chan int64, 1), drained: make(chan struct{}),
 	}
 	return p.run(r.Context())
@@ -289,7 +290,8 @@ func (p *push) check(ctx context.Context, quarantine string, list []command) err
 func (p *push) accept(ctx context.Context, moved []Update) []string {
 	if len(moved) == 0 {
 		if limit := p.server.MaxInput; <-p.fed > limit {
-			p.terminal.say(fmt.Sprintf("The push is larger than %.6g MiB, the limit that LANDFALL_MAX_PUSH sets (%d bytes). Nothing was changed.",
+			p.terminal.say(fmt.Sprintf("The push is larger than %.6g MiB, the limit that LANDFALL_MAX_PUSH sets (%d bytes). "+
+				"Nothing was changed.",
 				float64(limit)/(1<<20), limit))
 		}
 		return nil
@@ -331,6 +333,7 @@ func (p *push) complain(ctx context.Context, logger *slog.Logger, what string, e
 	switch landfall.KindOf(err) {
 	case landfall.Internal, landfall.Unavailable:
 		logger.ErrorContext(ctx, what, "error", err)
-	case landfall.Invalid, landfall.NotFound, landfall.Conflict, landfall.Unauthorized, landfall.Forbidden, landfall.Canceled:
+	case landfall.Invalid, landfall.NotFound, landfall.Conflict, landfall.Unauthorized, landfall.Forbidden,
+		landfall.Canceled:
 	}
 }

@@ -27,11 +27,13 @@ func TestReferencesThatAreRefused(t *testing.T) {
 	w := newWork(t)
 	w.git(t, "update-ref", "refs/tags/blob", w.git(t, "rev-parse", "HEAD:index.html"))
 	for name, c := range map[string]struct{ refspec, want string }{
-		"notes":              {"HEAD:refs/notes/commits", "only branches (refs/heads/…) and tags (refs/tags/…)"},
-		"a pull request":     {"HEAD:refs/pull/1/head", "only branches"},
-		"a long name":        {"HEAD:refs/heads/" + strings.Repeat("long/", 210) + "x", "at most 1024 characters"},
-		"a name in Latin-1":  {"HEAD:refs/tags/caf\xe9", "remote: The push is refused: \"refs/tags/caf\ufffd\" is refused: the name is not valid UTF-8"},
-		"a tag of no commit": {"refs/tags/blob:refs/tags/blob", `"refs/tags/blob" is refused: it would name something that is not a commit`},
+		"notes":          {"HEAD:refs/notes/commits", "only branches (refs/heads/…) and tags (refs/tags/…)"},
+		"a pull request": {"HEAD:refs/pull/1/head", "only branches"},
+		"a long name":    {"HEAD:refs/heads/" + strings.Repeat("long/", 210) + "x", "at most 1024 characters"},
+		"a name in Latin-1": {"HEAD:refs/tags/caf\xe9",
+			"remote: The push is refused: \"refs/tags/caf\ufffd\" is refused: the name is not valid UTF-8"},
+		"a tag of no commit": {"refs/tags/blob:refs/tags/blob",
+			`"refs/tags/blob" is refused: it would name something that is not a commit`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +55,8 @@ func TestReferencesThatAreTaken(t *testing.T) {
 	d := &doors{}
 	s := serve(t, remote.Config{Receiver: d})
 	w := newWork(t)
-	names := []string{"-rf", "--upload-pack=x", "a/--upload-pack", "-", "Ünïcödé/分支", "a%2e%2e", "$(id)", "a;b", "'quoted\"", "Case", "case", "HEAD", strings.Repeat("x", 200)}
+	names := []string{"-rf", "--upload-pack=x", "a/--upload-pack", "-", "Ünïcödé/分支", "a%2e%2e", "$(id)", "a;b",
+		"'quoted\"", "Case", "case", "HEAD", strings.Repeat("x", 200)}
 	refspecs := []string{"push", s.address("shop", token)}
 	for _, name := range names {
 		refspecs = append(refspecs, "HEAD:refs/heads/"+name)
@@ -108,26 +111,32 @@ func TestTokens(t *testing.T) {
 		want                       int
 		text                       string
 	}{
-		"without a token":                        {app: "shop", want: 401, text: "a token is needed"},
-		"unknown app without a token":            {app: "other", want: 401, text: "a token is needed"},
-		"unknown token":                          {app: "shop", user: "any", secret: "guess", want: 401, text: "not known"},
-		"unknown app with an unknown token":      {app: "other", user: "any", secret: "guess", want: 401, text: "not known"},
-		"unknown app":                            {app: "other", user: "any", secret: token, want: 404, text: "no app of this name"},
-		"strange app":                            {app: "..%2f..", user: "any", secret: token, want: 404, text: "not found"},
-		"deleted app":                            {app: "gone", user: "any", secret: token, want: 409, text: "was deleted"},
-		"a reader that wants to push":            {app: "shop", user: "any", secret: reader, service: "git-receive-pack", want: 403, text: "may only read"},
-		"a reader":                               {app: "shop", user: "any", secret: reader, want: 200, text: "# service=git-upload-pack"},
-		"a writer under any name":                {app: "shop", user: "", secret: token, service: "git-receive-pack", want: 200, text: "report-status"},
-		"a bearer":                               {app: "shop", user: "bearer", secret: token, want: 200, text: "# service=git-upload-pack"},
-		"a store that is broken":                 {app: "down", user: "any", secret: token, want: 500, text: "internal error"},
-		"a service that git has and we have not": {app: "shop", user: "any", secret: token, service: "git-upload-archive", want: 404},
+		"without a token":                   {app: "shop", want: 401, text: "a token is needed"},
+		"unknown app without a token":       {app: "other", want: 401, text: "a token is needed"},
+		"unknown token":                     {app: "shop", user: "any", secret: "guess", want: 401, text: "not known"},
+		"unknown app with an unknown token": {app: "other", user: "any", secret: "guess", want: 401, text: "not known"},
+		"unknown app": {app: "other", user: "any", secret: token, want: 404,
+			text: "no app of this name"},
+		"strange app": {app: "..%2f..", user: "any", secret: token, want: 404, text: "not found"},
+		"deleted app": {app: "gone", user: "any", secret: token, want: 409, text: "was deleted"},
+		"a reader that wants to push": {app: "shop", user: "any", secret: reader, service: "git-receive-pack",
+			want: 403, text: "may only read"}, "a reader": {app: "shop", user: "any", secret: reader, want: 200,
+			text: "# service=git-upload-pack"},
+		"a writer under any name": {app: "shop", user: "", secret: token, service: "git-receive-pack",
+			want: 200, text: "report-status"}, "a bearer": {app: "shop", user: "bearer", secret: token, want: 200,
+			text: "# service=git-upload-pack"},
+		"a store that is broken": {app: "down", user: "any", secret: token, want: 500,
+			text: "internal error"},
+		"a service that git has and we have not": {app: "shop", user: "any", secret: token, service: "git-upload-archive",
+			want: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if c.service == "" {
 				c.service = "git-upload-pack"
 			}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/git/"+c.app+".git/info/refs?service="+c.service, http.NoBody)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				s.URL+"/git/"+c.app+".git/info/refs?service="+c.service, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,9 +182,10 @@ func TestOtherPaths(t *testing.T) {
 	w := newWork(t)
 	w.git(t, "push", s.address("shop", token), "main")
 	for _, path := range []string{
-		"/git/shop.git/HEAD", "/git/shop.git/config", "/git/shop.git/info/refs", "/git/shop.git/objects/info/packs", "/git/shop.git",
-		"/git/shop.git/git-receive-pack", "/git/shop.git/git-upload-pack", "/git/shop", "/git/a/shop.git/info/refs?service=git-upload-pack",
-		"/shop.git/info/refs?service=git-upload-pack", "/git/id-shop.git/info/refs?service=git-upload-pack",
+		"/git/shop.git/HEAD", "/git/shop.git/config", "/git/shop.git/info/refs", "/git/shop.git/objects/info/packs",
+		"/git/shop.git", "/git/shop.git/git-receive-pack", "/git/shop.git/git-upload-pack", "/git/shop",
+		"/git/a/shop.git/info/refs?service=git-upload-pack", "/shop.git/info/refs?service=git-upload-pack",
+		"/git/id-shop.git/info/refs?service=git-upload-pack",
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, http.NoBody)
 		if err != nil {
@@ -187,7 +197,8 @@ func TestOtherPaths(t *testing.T) {
 		}
 	}
 	// A browser that remembers the password cannot be made to push by another site's form.
-	if status, _ := post(t, s, "/git/shop.git/git-receive-pack", "text/plain", token, strings.NewReader("0000")); status != http.StatusUnsupportedMediaType {
+	if status, _ := post(t, s, "/git/shop.git/git-receive-pack", "text/plain", token,
+		strings.NewReader("0000")); status != http.StatusUnsupportedMediaType {
 		t.Errorf("got %d for a form, want 415", status)
 	}
 }
@@ -200,7 +211,8 @@ func TestAddressWithoutGit(t *testing.T) {
 	address := strings.TrimSuffix(s.address("shop", token), ".git")
 	w.git(t, "push", address, "main")
 	w.git(t, "push", s.address("shop", token), "main:other")
-	if got := w.git(t, "ls-remote", address); !strings.Contains(got, "refs/heads/main") || !strings.Contains(got, "refs/heads/other") {
+	if got := w.git(t, "ls-remote", address); !strings.Contains(got, "refs/heads/main") ||
+		!strings.Contains(got, "refs/heads/other") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -224,8 +236,10 @@ func TestMisplaced(t *testing.T) {
 		"/apps":                                           "",
 	} {
 		w := httptest.NewRecorder()
-		remote.Misplaced(public, pages).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
-		if want == "" && w.Code != http.StatusTeapot || want != "" && (w.Code != http.StatusNotFound || !strings.HasSuffix(w.Body.String(), want)) {
+		remote.Misplaced(public, pages).ServeHTTP(w,
+			httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if want == "" && w.Code != http.StatusTeapot ||
+			want != "" && (w.Code != http.StatusNotFound || !strings.HasSuffix(w.Body.String(), want)) {
 			t.Errorf("%s: got %d %q, want %q", path, w.Code, w.Body, want)
 		}
 	}
@@ -283,18 +297,22 @@ func rawPush(capabilities, commit string, content []byte) []byte {
 
 // emptyCommit returns the name of a commit without files, and a pack of it.
 func emptyCommit() (string, []byte) {
-	commit := []byte("tree " + named("tree", nil) + "\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\nraw\n")
+	commit := []byte("tree " + named("tree", nil) +
+		"\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\nraw\n")
 	return named("commit", commit), pack(object(1, uint64(len(commit)), commit), object(2, 0, nil))
 }
 
 // What no git client would send is refused, moves nothing, and costs nothing.
 func TestHostilePushes(t *testing.T) {
 	t.Parallel()
-	badTime := []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@example.com> never\ncommitter A <a@example.com> never\n\nx\n")
-	good := []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\nraw\n")
+	badTime := []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@example.com> never\ncommitter A " +
+		"<a@example.com> never\n\nx\n")
+	good := []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@example.com> 1 +0000\ncommitter A " +
+		"<a@example.com> 1 +0000\n\nraw\n")
 	dotGit := append([]byte("40000 .git\x00"), make([]byte, 20)...)
 	tree := func(kind, entry string) []byte {
-		return fmt.Appendf(nil, "tree %s\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\nx\n", named(kind, []byte(entry)))
+		return fmt.Appendf(nil, "tree %s\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\nx\n",
+			named(kind, []byte(entry)))
 	}
 	const wants = "report-status side-band-64k"
 	line := func(ref string) string {
@@ -305,17 +323,24 @@ func TestHostilePushes(t *testing.T) {
 		status int
 		text   string
 	}{
-		"a commit that fsck refuses": {rawPush(wants, named("commit", badTime), pack(object(1, uint64(len(badTime)), badTime), object(2, 0, nil))), 200, "fsck error"},
-		"a folder .git":              {rawPush(wants, named("commit", tree("tree", string(dotGit))), pack(object(1, uint64(len(good)), tree("tree", string(dotGit))), object(2, uint64(len(dotGit)), dotGit))), 200, "unpack"},
-		"a commit without its tree":  {rawPush(wants, named("commit", tree("tree", "none")), pack(object(1, uint64(len(good)), tree("tree", "none")))), 200, "ng refs/heads/main"},
-		"an object of 4 GiB":         {rawPush(wants, named("commit", good), pack(object(1, 4<<30, good))), 200, "Out of memory"},
-		"a pack that is cut off":     {rawPush(wants, named("commit", good), pack(object(1, uint64(len(good)), good))[:40]), 200, "ng refs/heads/main"},
-		"no pack":                    {rawPush(wants, named("commit", good), nil), 200, "ng refs/heads/main"},
-		"a line break in a name":     {[]byte(line("refs/heads/x\n\n"+zero+" "+named("commit", good)+" refs/heads/main") + "0000"), 400, "not a push"},
-		"no packets":                 {[]byte("GET / HTTP/1.1"), 400, "not a push"},
-		"nothing":                    {nil, 400, "not a push"},
-		"a certificate":              {[]byte(packet("push-cert\x00"+wants+"\n") + packet("pushee x\n") + packet("push-cert-end\n") + "0000"), 400, "not a push"},
-		"a list without end":         {[]byte(strings.Repeat(line("refs/heads/x"), 10_000)), 400, "limited to 1 MiB"},
+		"a commit that fsck refuses": {rawPush(wants, named("commit", badTime),
+			pack(object(1, uint64(len(badTime)), badTime), object(2, 0, nil))), 200, "fsck error"},
+		"a folder .git": {rawPush(wants, named("commit", tree("tree", string(dotGit))),
+			pack(object(1, uint64(len(good)), tree("tree", string(dotGit))), object(2, uint64(len(dotGit)), dotGit))),
+			200, "unpack"},
+		"a commit without its tree": {rawPush(wants, named("commit", tree("tree", "none")),
+			pack(object(1, uint64(len(good)), tree("tree", "none")))), 200, "ng refs/heads/main"},
+		"an object of 4 GiB": {rawPush(wants, named("commit", good), pack(object(1, 4<<30, good))), 200, "Out of memory"},
+		"a pack that is cut off": {rawPush(wants, named("commit", good), pack(object(1, uint64(len(good)), good))[:40]), 200,
+			"ng refs/heads/main"},
+		"no pack": {rawPush(wants, named("commit", good), nil), 200, "ng refs/heads/main"},
+		"a line break in a name": {[]byte(line("refs/heads/x\n\n"+zero+" "+named("commit", good)+" refs/heads/main") +
+			"0000"), 400, "not a push"},
+		"no packets": {[]byte("GET / HTTP/1.1"), 400, "not a push"},
+		"nothing":    {nil, 400, "not a push"},
+		"a certificate": {[]byte(packet("push-cert\x00"+wants+"\n") + packet("pushee x\n") + packet("push-cert-end\n") +
+			"0000"), 400, "not a push"},
+		"a list without end": {[]byte(strings.Repeat(line("refs/heads/x"), 10_000)), 400, "limited to 1 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -360,7 +385,8 @@ func TestSimpleClients(t *testing.T) {
 	t.Run("a question before a large push", func(t *testing.T) {
 		t.Parallel()
 		s := serve(t, remote.Config{Receiver: &doors{}})
-		if status, text := post(t, s, pushPath, pushType, token, strings.NewReader("0000")); status != http.StatusOK || text != "" {
+		if status, text := post(t, s, pushPath, pushType, token, strings.NewReader("0000")); status != http.StatusOK ||
+			text != "" {
 			t.Errorf("got %d %q, want 200 and nothing", status, text)
 		}
 	})

@@ -63,7 +63,8 @@ func OpenRepositories(root, program string) (*Repositories, error) {
 		// Git silently runs no hook that it may not execute, and would then move references unasked.
 		if _, err := exec.LookPath(path); err != nil {
 			return nil, &landfall.Error{Op: op, Err: err,
-				Message: "programs in the data folder cannot be run, so the built-in remote cannot check pushes: mount it without noexec"}
+				Message: "programs in the data folder cannot be run, so the built-in remote cannot check pushes: mount it " +
+					"without noexec"}
 		}
 	}
 	return r, nil
@@ -124,7 +125,8 @@ func (r *Repositories) Create(ctx context.Context, appID, head string) error {
 		return &landfall.Error{Op: op, Err: err}
 	}
 	defer os.RemoveAll(fresh)
-	if _, err := output(ctx, op, r.git(ctx, "init", "--quiet", "--bare", "--template=", "--initial-branch="+head, "--", fresh)); err != nil {
+	if _, err := output(ctx, op, r.git(ctx, "init", "--quiet", "--bare", "--template=", "--initial-branch="+head, "--",
+		fresh)); err != nil {
 		return err
 	}
 	if err := os.Rename(fresh, path); err != nil && !exists(path) {
@@ -191,12 +193,15 @@ func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.Re
 	if err := lockAlone(ctx, lock); err != nil {
 		return nil, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}
 	}
-	return r.named(ctx, op, path, func(landfall.RefName) bool { return true }, landfall.BranchPrefix, landfall.TagPrefix, landfall.ApplyPrefix)
+	return r.named(ctx, op, path, func(landfall.RefName) bool {
+		return true
+	}, landfall.BranchPrefix, landfall.TagPrefix, landfall.ApplyPrefix)
 }
 
 // Named returns what references of a repository name at this moment, peeled to commits, without those that are not
 // there. Unlike Heads it waits for nobody. NotFound when there is no repository.
-func (r *Repositories) Named(ctx context.Context, appID string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
+func (r *Repositories) Named(ctx context.Context, appID string,
+	refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
 	const op landfall.Op = "remote.Named"
 	path, err := r.existingPath(op, appID)
 	if err != nil {
@@ -220,7 +225,8 @@ func (r *Repositories) Named(ctx context.Context, appID string, refs []landfall.
 
 // Lacks returns those of the commits that a repository has not got, as one that is older than another copy of it.
 // NotFound when there is no repository.
-func (r *Repositories) Lacks(ctx context.Context, appID string, commits []landfall.CommitSHA) (lacks []landfall.CommitSHA, err error) {
+func (r *Repositories) Lacks(ctx context.Context, appID string,
+	commits []landfall.CommitSHA) (lacks []landfall.CommitSHA, err error) {
 	path, err := r.existingPath("remote.Lacks", appID)
 	if err != nil {
 		return nil, err

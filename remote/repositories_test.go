@@ -134,7 +134,8 @@ func TestHeadsWaitForOrphans(t *testing.T) {
 	}
 	w := newWork(t)
 	w.git(t, "push", "-q", r.Path("one"), "main:refs/heads/early")
-	orphan := exec.CommandContext(t.Context(), "sh", "-c", `read -r go && git push -q "$0" main:refs/heads/late`, r.Path("one"))
+	orphan := exec.CommandContext(t.Context(), "sh", "-c", `read -r go && git push -q "$0" main:refs/heads/late`,
+		r.Path("one"))
 	orphan.Dir = w.dir
 	orphan.ExtraFiles = []*os.File{lock}
 	orphan.Env = w.command(t.Context()).Env
@@ -184,7 +185,8 @@ func TestNothingOfAClientReachesACommandLine(t *testing.T) {
 	folder := t.TempDir()
 	record, script := filepath.Join(folder, "record"), filepath.Join(folder, "git")
 	write := exec.CommandContext(t.Context(), "sh", "-c", `cat > "$0" && chmod +x "$0"`, script)
-	write.Stdin = strings.NewReader("#!/bin/sh\nprintf '%s\\n' \"$*\" >> '" + record + "'\nexec '" + program + "' \"$@\"\n")
+	write.Stdin = strings.NewReader("#!/bin/sh\nprintf '%s\\n' \"$*\" >> '" + record + "'\nexec '" + program +
+		"' \"$@\"\n")
 	if err := write.Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,11 +194,13 @@ func TestNothingOfAClientReachesACommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Server: httptest.NewServer(remote.New(remote.Config{Repositories: repositories, Receiver: &doors{}})), repositories: repositories}
+	s := &site{Server: httptest.NewServer(remote.New(remote.Config{Repositories: repositories, Receiver: &doors{}})),
+		repositories: repositories}
 	t.Cleanup(s.Close)
 	w := newWork(t)
-	w.git(t, "-c", "protocol.version=2", "push", s.address("shop", token), "main", "HEAD:refs/heads/$(evil)", "HEAD:refs/heads/e;evil", "HEAD:refs/tags/evil",
-		"HEAD:refs/heads/--evil", "HEAD:refs/heads/x/-evil", "HEAD:refs/tags/-evil")
+	w.git(t, "-c", "protocol.version=2", "push", s.address("shop", token), "main", "HEAD:refs/heads/$(evil)",
+		"HEAD:refs/heads/e;evil", "HEAD:refs/tags/evil", "HEAD:refs/heads/--evil", "HEAD:refs/heads/x/-evil",
+		"HEAD:refs/tags/-evil")
 	out, err := w.try(t, "push", s.address("shop", token), "HEAD:refs/evil/x")
 	refused(t, out, err)
 	for _, app := range []string{"--evil", "evil;evil", "..%2fevil", "$(evil)"} {
@@ -251,7 +255,8 @@ func TestDamagedReferences(t *testing.T) {
 	w.git(t, "push", s.address("shop", token), "main", "main:other")
 	path := s.repositories.Path("id-shop")
 	for _, damage := range []struct{ name, content string }{
-		{"refs/heads/other", ""}, {"refs/heads/other", "garbage\n"}, {"refs/heads/other", strings.Repeat("1", 40) + "\n"}, {"packed-refs", "garbage\n"},
+		{"refs/heads/other", ""}, {"refs/heads/other", "garbage\n"}, {"refs/heads/other", strings.Repeat("1", 40) + "\n"},
+		{"packed-refs", "garbage\n"},
 	} {
 		t.Run(fmt.Sprintf("%q in %s", damage.content, damage.name), func(t *testing.T) {
 			file := filepath.Join(path, filepath.FromSlash(damage.name))
@@ -266,7 +271,8 @@ func TestDamagedReferences(t *testing.T) {
 			if err := os.WriteFile(file, []byte(damage.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if heads, err := s.repositories.Heads(t.Context(), "id-shop"); landfall.KindOf(err) != landfall.Internal || err == nil {
+			if heads, err := s.repositories.Heads(t.Context(), "id-shop"); landfall.KindOf(err) != landfall.Internal ||
+				err == nil {
 				t.Errorf("got the heads %v, %v, want an Internal error", heads, err)
 			}
 			found, err := s.repositories.Check(t.Context(), "id-shop")
@@ -298,7 +304,8 @@ func TestRepackOfManySmallPushes(t *testing.T) {
 	const few, many = 100, 2000
 	git := func(input string, args ...string) string {
 		t.Helper()
-		cmd := exec.Command("git", append([]string{"--git-dir", r.Path("one"), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+		cmd := exec.Command("git",
+			append([]string{"--git-dir", r.Path("one"), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
 		cmd.Stdin = strings.NewReader(input)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -336,7 +343,8 @@ func TestRepackOfManySmallPushes(t *testing.T) {
 	if lost := git(objects, "cat-file", "--batch-check"); strings.Contains(lost, "missing") {
 		t.Errorf("objects are lost:\n%s", lost)
 	}
-	if left, err := filepath.Glob(filepath.Join(r.Path("one"), "refs", "landfall", "keep", "*")); err != nil || len(left) != 0 {
+	if left, err := filepath.Glob(filepath.Join(r.Path("one"), "refs", "landfall", "keep", "*")); err != nil ||
+		len(left) != 0 {
 		t.Errorf("%d references have a file of their own, want none: %v", len(left), err)
 	}
 	if kept := strings.Count(git("", "for-each-ref", "refs/landfall/keep"), commit); kept != few {

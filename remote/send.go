@@ -68,7 +68,8 @@ func (s *Server) pipe(out *stream, heading string, r *http.Request, repository R
 		_ = cmd.Cancel()
 	}
 	if err := cmd.Wait(); err != nil && r.Context().Err() == nil {
-		s.loggerOf(repository).DebugContext(r.Context(), "git ended badly", "path", r.URL.Path, "error", err, "stderr", stderr.String())
+		s.loggerOf(repository).DebugContext(r.Context(), "git ended badly", "path", r.URL.Path, "error", err, "stderr",
+			stderr.String())
 	}
 	return nil
 }

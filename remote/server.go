@@ -50,7 +50,7 @@ type Receiver interface {
 // Config is what a Server needs.
 type Config struct {
 	Repositories *Repositories
-	Receiver        Receiver
+	Receiver     Receiver
 	MaxInput     int64         // bytes of a push; 0: 1 GiB. People know it as LANDFALL_MAX_PUSH
 	Parallel     int           // gits that receive at once, and as many that send; more wait; 0: 16
 	Idle         time.Duration // a client that sends or takes nothing for so long is given up; 0: 2 minutes
@@ -83,7 +83,8 @@ func New(config Config) *Server {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	return &Server{Config: config, receiving: make(chan struct{}, config.Parallel), sending: make(chan struct{}, config.Parallel)}
+	return &Server{Config: config, receiving: make(chan struct{}, config.Parallel),
+		sending: make(chan struct{}, config.Parallel)}
 }
 
 // The two services of git.
@@ -134,7 +135,8 @@ func Misplaced(public *url.URL, next http.Handler) http.Handler {
 		if landfall.CheckAppName(app) != nil {
 			app = "APP"
 		}
-		http.Error(w, "no repository is here; right would be "+public.JoinPath("git", app+".git").String(), http.StatusNotFound)
+		http.Error(w, "no repository is here; right would be "+public.JoinPath("git", app+".git").String(),
+			http.StatusNotFound)
 	})
 }
 
@@ -175,7 +177,8 @@ func (s *Server) loggerOf(repository Repository) *slog.Logger {
 func (s *Server) open(r *http.Request, q request) (Repository, error) {
 	token := auth.Password(r)
 	if token == "" {
-		return Repository{}, &landfall.Error{Op: "remote.open", Kind: landfall.Unauthorized, Message: "a token is needed, as the password; any user name will do"}
+		return Repository{}, &landfall.Error{Op: "remote.open", Kind: landfall.Unauthorized,
+			Message: "a token is needed, as the password; any user name will do"}
 	}
 	repository, err := s.Receiver.Open(r.Context(), q.app, token, q.service == receivePack)
 	if err != nil {
@@ -185,15 +188,18 @@ func (s *Server) open(r *http.Request, q request) (Repository, error) {
 }
 
 // BringBack is what to do about a repository that is not there: another process may have it.
-const BringBack = "bring the process that has them back, or its folder git; only if they are lost, start once with landfall serve --new, " +
+const BringBack = "bring the process that has them back, or its folder git; only if they are lost, start once with " +
+	"landfall serve --new, " +
 	"and push them again"
 
 // find fails when the folder of a repository that was pushed to is gone: an empty one in its place would say that every
 // branch was deleted. Before the first push it is made, so that an empty repository can be cloned, too.
 func (s *Server) find(ctx context.Context, repository Repository) error {
 	if repository.Pushed && !s.Repositories.Exists(repository.App) {
-		return &landfall.Error{Op: "remote.find", Kind: landfall.Unavailable, Message: fmt.Sprintf("the repository of %s is gone from this "+
-			"server, so it can be neither fetched nor pushed to, while its releases are served; for whoever runs the server: %s", repository.Name, BringBack)}
+		return &landfall.Error{Op: "remote.find", Kind: landfall.Unavailable,
+			Message: fmt.Sprintf("the repository of %s is gone from this "+
+				"server, so it can be neither fetched nor pushed to, while its releases are served; for whoever "+
+				"runs the server: %s", repository.Name, BringBack)}
 	}
 	return s.Repositories.Create(ctx, repository.App, "")
 }
@@ -239,11 +245,13 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) (io.Reader, error)
 	case "gzip", "x-gzip":
 		unzipped, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, &landfall.Error{Op: "remote.body", Kind: landfall.Invalid, Message: "the request is not compressed as it says", Err: err}
+			return nil, &landfall.Error{Op: "remote.body", Kind: landfall.Invalid,
+				Message: "the request is not compressed as it says", Err: err}
 		}
 		return unzipped, nil
 	}
-	return nil, &landfall.Error{Op: "remote.body", Kind: landfall.Invalid, Message: "the request is compressed in an unknown way"}
+	return nil, &landfall.Error{Op: "remote.body", Kind: landfall.Invalid,
+		Message: "the request is compressed in an unknown way"}
 }
 
 // patient reads a body of any length from a client that never pauses for the idle time.

@@ -104,7 +104,8 @@ func TestLimitOfAPush(t *testing.T) {
 		w.commit(t, "index.html", fmt.Sprint(size), "too large")
 		out, err := w.try(t, "push", s.address("shop", token), "main")
 		// N-008: what is over a limit fails with the limit, the figure and the setting's name.
-		refused(t, out, err, "remote: The push is larger than 3 MiB, the limit that LANDFALL_MAX_PUSH sets (3145728 bytes). Nothing was changed.")
+		refused(t, out, err,
+			"remote: The push is larger than 3 MiB, the limit that LANDFALL_MAX_PUSH sets (3145728 bytes). Nothing was changed.")
 	}
 	if _, n := d.last(); n != 2 {
 		t.Errorf("got %d accepted pushes, want the first two", n)
@@ -122,7 +123,8 @@ func TestLimitForClientsThatSendFirst(t *testing.T) {
 	const size = 30 << 20
 	body, sender := io.Pipe()
 	go func() { // a pack of one blob, made as it is sent
-		_, _ = sender.Write(rawPush("report-status side-band-64k", strings.Repeat("1", 40), append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"), objectHead(3, size)...)))
+		_, _ = sender.Write(rawPush("report-status side-band-64k", strings.Repeat("1", 40),
+			append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"), objectHead(3, size)...)))
 		z, _ := zlib.NewWriterLevel(sender, zlib.NoCompression)
 		_, _ = io.CopyN(z, rand.Reader, size)
 		_ = z.Close()
@@ -140,7 +142,8 @@ func TestLimitForClientsThatSendFirst(t *testing.T) {
 		t.Fatalf("sending: %v", err)
 	}
 	// N-008: a push over the limit is answered, not cut off.
-	if text, err := io.ReadAll(conn); err != nil || !bytes.Contains(text, []byte("larger than 16 MiB, the limit that LANDFALL_MAX_PUSH sets")) {
+	if text, err := io.ReadAll(conn); err != nil ||
+		!bytes.Contains(text, []byte("larger than 16 MiB, the limit that LANDFALL_MAX_PUSH sets")) {
 		t.Errorf("got %q, %v, want the limit", text, err)
 	}
 }
@@ -155,7 +158,8 @@ func TestPushesAtOnce(t *testing.T) {
 	var pushes sync.WaitGroup
 	for i := range apps * branches {
 		pushes.Go(func() {
-			out, err := w.command(t.Context(), "push", s.address(fmt.Sprint("shop-", i%apps), token), fmt.Sprint("main:branch-", i)).CombinedOutput()
+			out, err := w.command(t.Context(), "push", s.address(fmt.Sprint("shop-", i%apps), token),
+				fmt.Sprint("main:branch-", i)).CombinedOutput()
 			if err != nil {
 				t.Errorf("push %d: %v: %s", i, err, out)
 			}
@@ -260,14 +264,16 @@ func TestClientLeavesWhileSending(t *testing.T) {
 				config.Idle = 200 * time.Millisecond
 			}
 			s := serve(t, config)
-			head := rawPush("report-status side-band-64k", strings.Repeat("1", 40), append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x10"), object(3, 5, []byte("hello"))...))
+			head := rawPush("report-status side-band-64k", strings.Repeat("1", 40),
+				append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x10"), object(3, 5, []byte("hello"))...))
 			conn := dial(t, s)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+pushPath, bytes.NewReader(head))
 			if err != nil {
 				t.Fatal(err)
 			}
 			req.SetBasicAuth("any", token)
-			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: %s\r\nContent-Length: 1000000\r\n\r\n%s",
+			fmt.Fprintf(conn,
+				"POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: %s\r\nContent-Length: 1000000\r\n\r\n%s",
 				pushPath, req.Header.Get("Authorization"), pushType, head)
 			if leaves {
 				testkit.Eventually(t, "git receives", func() bool { return len(s.processes(t)) > 0 })
@@ -299,9 +305,11 @@ func TestKeepAlive(t *testing.T) {
 		}
 		return nil
 	}
-	s := serve(t, remote.Config{Receiver: d, Idle: 2 * time.Second}) // which is for clients that send, not for those that listen
+	// which is for clients that send, not for those that listen
+	s := serve(t, remote.Config{Receiver: d, Idle: 2 * time.Second})
 	commit, content := emptyCommit()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+pushPath, bytes.NewReader(rawPush("side-band-64k", commit, content)))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+pushPath,
+		bytes.NewReader(rawPush("side-band-64k", commit, content)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func parseCommand(line string) (command, error) {
 	_, err := landfall.ParseCommitSHA(before)
 	_, err2 := landfall.ParseCommitSHA(after)
 	if err := errors.Join(err, err2); err != nil || !ok || strings.ContainsAny(ref, "\n\r") {
-		return command{}, &landfall.Error{Op: "remote.parseCommand", Kind: landfall.Invalid, Message: "the request is not a push as git sends it", Err: err}
+		return command{}, &landfall.Error{Op: "remote.parseCommand", Kind: landfall.Invalid,
+			Message: "the request is not a push as git sends it", Err: err}
 	}
 	return command{landfall.CommitSHA(before), landfall.CommitSHA(after), landfall.RefName(ref)}, nil
 }
@@ -54,7 +55,8 @@ var applyID = regexp.MustCompile(`^[a-z0-9]{8,40}$`)
 // refuse returns an Invalid error unless the reference may be pushed so.
 func (c command) refuse() error {
 	invalid := func(format string) error {
-		return &landfall.Error{Op: "remote.refuse", Kind: landfall.Invalid, Message: fmt.Sprintf(format, clean(string(c.ref), 100))}
+		return &landfall.Error{Op: "remote.refuse", Kind: landfall.Invalid,
+			Message: fmt.Sprintf(format, clean(string(c.ref), 100))}
 	}
 	if !utf8.ValidString(string(c.ref)) {
 		return invalid(`%q is refused: the name is not valid UTF-8`)
@@ -117,7 +119,8 @@ func (r *Repositories) describe(ctx context.Context, path string, env []string, 
 }
 
 // forced reports whether after does not descend from before.
-func (r *Repositories) forced(ctx context.Context, path string, env []string, before, after landfall.CommitSHA) (bool, error) {
+func (r *Repositories) forced(ctx context.Context, path string, env []string, before,
+	after landfall.CommitSHA) (bool, error) {
 	cmd := r.in(path, r.git(ctx, "merge-base", "--is-ancestor", string(before), string(after)))
 	cmd.Env = append(cmd.Env, env...)
 	_, err := output(ctx, "remote.forced", cmd)
@@ -128,7 +131,8 @@ func (r *Repositories) forced(ctx context.Context, path string, env []string, be
 }
 
 // commits peels objects, in their order.
-func (r *Repositories) commits(ctx context.Context, path string, env []string, objects []landfall.CommitSHA) ([]commit, error) {
+func (r *Repositories) commits(ctx context.Context, path string, env []string,
+	objects []landfall.CommitSHA) ([]commit, error) {
 	const op landfall.Op = "remote.commits"
 	if len(objects) == 0 {
 		return nil, nil

@@ -170,7 +170,8 @@ func (e *Expression) compile(expression string) error {
 		return wrong("its regular expressions cannot be read: %v", err)
 	}
 	if e.Size = len(program.Inst); e.Size > MaxSize {
-		return wrong("its regular expressions are too large: compiled, they have %d instructions, and may have %d", e.Size, MaxSize)
+		return wrong("its regular expressions are too large: compiled, they have %d instructions, and may have %d",
+			e.Size, MaxSize)
 	}
 	e.whole, err = regexp.Compile(expression)
 	if err != nil {
@@ -181,7 +182,8 @@ func (e *Expression) compile(expression string) error {
 
 // checkText refuses fixed text that no clean path has.
 func checkText(text string) error {
-	if strings.ContainsAny(text, "?#\\") || strings.Contains(text, "//") || strings.Contains(text, "/./") || strings.Contains(text, "/../") {
+	if strings.ContainsAny(text, "?#\\") || strings.Contains(text, "//") || strings.Contains(text, "/./") ||
+		strings.Contains(text, "/../") {
 		return wrong("outside of braces it is a clean path: without ?, #, \\, //, /./ and /../")
 	}
 	return nil

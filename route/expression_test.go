@@ -65,7 +65,8 @@ func TestWrongExpressions(t *testing.T) {
 		`/a/{b:x}//` + `{c:y}`:        "clean path",
 		`/` + strings.Repeat("{", 20): "braces",
 	} {
-		if _, err := route.Parse(path); landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), want) {
+		if _, err := route.Parse(path); landfall.KindOf(err) != landfall.Invalid ||
+			!strings.Contains(landfall.MessageOf(err), want) {
 			t.Errorf("%s: got %v, want a refusal with %q", path, err, want)
 		}
 	}

@@ -111,7 +111,8 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 }
 
 // section reads what a comment says about one app. It reports false while gateways do not show that.
-func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport, bool, error) {
+func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport,
+	bool, error) {
 	s := landfall.AppReport{App: app.Name, Commit: pull.HeadSHA}
 	head, err := r.DB.Head(ctx, app.ID, pull.HeadRef)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
@@ -140,7 +141,8 @@ func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullReq
 }
 
 // sectionOfRun fills in the result of the run of the pull request's head.
-func (r *Runs) sectionOfRun(ctx context.Context, app landfall.App, pull store.PullRequest, run landfall.Run, s *landfall.AppReport) error {
+func (r *Runs) sectionOfRun(ctx context.Context, app landfall.App, pull store.PullRequest, run landfall.Run,
+	s *landfall.AppReport) error {
 	s.State, s.Reason, s.Run, s.Stats = run.State, run.Reason, r.RunURL(run.ID), run.Stats
 	if run.State.Final() {
 		s.Took = run.Finished.Sub(run.Created)
@@ -197,7 +199,8 @@ func (r *Runs) servedBy(ctx context.Context, app landfall.App, branch string) (l
 }
 
 // sectionOfTag fills in the address that follows the pull request.
-func (r *Runs) sectionOfTag(ctx context.Context, app landfall.App, pull store.PullRequest, s *landfall.AppReport) error {
+func (r *Runs) sectionOfTag(ctx context.Context, app landfall.App, pull store.PullRequest,
+	s *landfall.AppReport) error {
 	name := deploy.PullTag(pull.Number)
 	tag, err := r.DB.Tag(ctx, app.ID, name)
 	if err != nil {

@@ -63,8 +63,9 @@ func TestCommentIsOfOneRepository(t *testing.T) {
 	}
 	s.Update(func(tx *store.Tx) error {
 		other := landfall.App{
-			ID: "other", Namespace: landfall.DefaultNamespace, Name: "other", Branch: "main", Repository: "https://github.com/evil/shop.git",
-			GitHub: landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"},
+			ID: "other", Namespace: landfall.DefaultNamespace, Name: "other", Branch: "main",
+			Repository: "https://github.com/evil/shop.git",
+			GitHub:     landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"},
 		}
 		if err := tx.CreateApp(t.Context(), other); err != nil {
 			return err
@@ -72,11 +73,13 @@ func TestCommentIsOfOneRepository(t *testing.T) {
 		if err := tx.WantComment(t.Context(), other.GitHub, 12, time.Now()); err != nil {
 			return err
 		}
-		return tx.PutPullRequest(t.Context(), other.ID, store.PullRequest{Number: 12, Base: "main", HeadRef: "refs/heads/x", HeadSHA: commit, Open: true}, time.Now())
+		return tx.PutPullRequest(t.Context(), other.ID,
+			store.PullRequest{Number: 12, Base: "main", HeadRef: "refs/heads/x", HeadSHA: commit, Open: true}, time.Now())
 	})
 	for _, c := range s.WantComments("two repositories of one id", 2) {
 		if len(c.Report.Apps) != 1 || (c.Report.Apps[0].App == "other") != (c.Repository.Owner == "evil") {
-			t.Errorf("the comment of %s/%s says %+v, want its own app alone", c.Repository.Owner, c.Repository.Name, c.Report.Apps)
+			t.Errorf("the comment of %s/%s says %+v, want its own app alone", c.Repository.Owner, c.Repository.Name,
+				c.Report.Apps)
 		}
 	}
 	s.Update(func(tx *store.Tx) error {
@@ -88,7 +91,8 @@ func TestCommentIsOfOneRepository(t *testing.T) {
 		return tx.UpdateApp(t.Context(), app)
 	})
 	s.WantComments("one app was deleted", 1)
-	if c, err := s.Receiver.DB.Comment(t.Context(), landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"}, 12); err != nil || c.Reported != c.Wanted {
+	if c, err := s.Receiver.DB.Comment(t.Context(), landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"},
+		12); err != nil || c.Reported != c.Wanted {
 		t.Errorf("got %+v and the error %v, want nothing owed for a deleted app", c, err)
 	}
 }

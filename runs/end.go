@@ -49,7 +49,8 @@ func lastLines(run landfall.Run) []string {
 
 // queueStatus adds a commit status to the outbox, and queues the comments that say the same, if the forge hears about
 // this app.
-func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
+func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run,
+	state landfall.StatusState, text, target string) error {
 	if !r.Reporting || app.GitHub.Name == "" {
 		return nil
 	}

@@ -64,14 +64,16 @@ func (r *Runs) rerun(ctx context.Context, tx *store.Tx, appID string, of retry) 
 }
 
 // lastPush returns the newest push of the runs of a commit. Conflict while one of them is unfinished.
-func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) (last landfall.Push, err error) {
+func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) (last landfall.Push,
+	err error) {
 	runs, err := tx.RunsOfCommit(ctx, appID, commit)
 	if err != nil {
 		return last, err
 	}
 	for _, run := range runs {
 		if !run.State.Final() {
-			return last, &landfall.Error{Op: "runs.Retry", Kind: landfall.Conflict, Message: fmt.Sprintf("run %s of this commit is still %s", run.ID, run.State)}
+			return last, &landfall.Error{Op: "runs.Retry", Kind: landfall.Conflict,
+				Message: fmt.Sprintf("run %s of this commit is still %s", run.ID, run.State)}
 		}
 		refs, err := tx.RunRefs(ctx, run.ID)
 		if err != nil {
@@ -108,7 +110,8 @@ func pushesAtHead(ctx context.Context, tx *store.Tx, appID string, commit landfa
 
 // MakeReachable makes a group version reachable, or reachable again. When all of it is still stored, it does so at once
 // and run is empty. Otherwise a run stores it again, and fails unless the digests are the recorded ones.
-func (r *Runs) MakeReachable(ctx context.Context, app landfall.App, uid landfall.UID, actor string) (run string, err error) {
+func (r *Runs) MakeReachable(ctx context.Context, app landfall.App, uid landfall.UID, actor string) (run string,
+	err error) {
 	err = r.DB.Update(ctx, func(tx *store.Tx) error {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err

@@ -22,11 +22,12 @@ type Runs struct {
 	Rollout  *deploy.Rollout
 	Contents *inspect.Contents // of releases, for comments
 
-	RunURL        func(run string) string                        // where people read about a run
-	ReleaseURL    func(app string, selector landfall.UID) string // where a release answers
-	Reporting     bool                                           // whether commit statuses are sent to the forge
-	Commenting    bool                                           // whether comments are written on pull requests, where statuses are sent
-	RemoteWorkers bool                                           // whether only other processes take runs through the steps
+	RunURL     func(run string) string                        // where people read about a run
+	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
+	Reporting  bool                                           // whether commit statuses are sent to the forge
+	// whether comments are written on pull requests, where statuses are sent
+	Commenting    bool
+	RemoteWorkers bool // whether only other processes take runs through the steps
 
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -35,8 +36,8 @@ type Runs struct {
 // New returns a run for the push's commit, with a reserved UID, so its address is known from now on.
 func New(ctx context.Context, tx *store.Tx, app landfall.App, push landfall.Push) (landfall.Run, error) {
 	run := landfall.Run{
-		ID: uuid.Must(uuid.NewV7()).String(), App: app.ID, Commit: push.After, Branch: branchOf(app, push), Step: landfall.StepAccept,
-		Created: push.Accepted,
+		ID: uuid.Must(uuid.NewV7()).String(), App: app.ID, Commit: push.After, Branch: branchOf(app, push),
+		Step: landfall.StepAccept, Created: push.Accepted,
 	}
 	var err error
 	if push.Apply != nil && !push.Apply.Clean {
@@ -64,7 +65,8 @@ func branchOf(app landfall.App, push landfall.Push) string {
 }
 
 // Queue stores a run that must be worked on, with the pushes that want it, and queues a report that it is pending.
-func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, why string, pushes ...landfall.Push) error {
+func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, why string,
+	pushes ...landfall.Push) error {
 	run.State = landfall.RunQueued
 	if err := tx.CreateRun(ctx, run); err != nil {
 		return err
@@ -89,7 +91,8 @@ func (r *Runs) Cancel(ctx context.Context, id, actor string) (landfall.Run, erro
 			return err
 		}
 		if run.State.Final() {
-			return &landfall.Error{Op: "runs.Cancel", Kind: landfall.Conflict, Message: fmt.Sprintf("the run is over: %s", run.State)}
+			return &landfall.Error{Op: "runs.Cancel", Kind: landfall.Conflict,
+				Message: fmt.Sprintf("the run is over: %s", run.State)}
 		}
 		app, err := tx.App(ctx, run.App)
 		if err != nil {
@@ -107,10 +110,12 @@ func (r *Runs) Cancel(ctx context.Context, id, actor string) (landfall.Run, erro
 // View returns a run as people may see it: a run that made a release is over once gateways show the release. A run that
 // ended long ago is over in any case.
 func (r *Runs) View(ctx context.Context, run landfall.Run) landfall.Run {
-	if run.State != landfall.RunSucceeded || r.Now().Sub(run.Finished) > swapLimit || r.Rollout.Shows(ctx, run.App, run.Change) {
+	if run.State != landfall.RunSucceeded || r.Now().Sub(run.Finished) > swapLimit ||
+		r.Rollout.Shows(ctx, run.App, run.Change) {
 		return run
 	}
-	run.State, run.Step, run.Reason, run.Release, run.Finished = landfall.RunRunning, landfall.StepSwap, "", "", time.Time{}
+	run.State, run.Step, run.Reason, run.Release, run.Finished = landfall.RunRunning, landfall.StepSwap, "", "",
+		time.Time{}
 	return run
 }
 

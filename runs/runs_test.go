@@ -49,12 +49,14 @@ func TestRunIsReported(t *testing.T) {
 		reason, release, report string
 		log                     []string
 	}{
-		landfall.RunSucceeded:  {"", "aaaaaaaa", `success "" http://shop--aaaaaaaa`, []string{"succeeded"}},
-		landfall.RunSkipped:    {"nothing to do", "", `success "Skipped: nothing to do" RUN`, []string{"skipped: nothing to do"}},
+		landfall.RunSucceeded: {"", "aaaaaaaa", `success "" http://shop--aaaaaaaa`, []string{"succeeded"}},
+		landfall.RunSkipped: {"nothing to do", "", `success "Skipped: nothing to do" RUN`,
+			[]string{"skipped: nothing to do"}},
 		landfall.RunFailed:     {"first\nsecond", "", `failure "first second" RUN`, []string{"first", "second", "failed"}},
 		landfall.RunError:      {"a disk is full", "", `error "a disk is full" RUN`, []string{"error: a disk is full"}},
 		landfall.RunSuperseded: {"a newer push", "", `error "a newer push" RUN`, []string{"superseded: a newer push"}},
-		landfall.RunCancelled:  {"Cancelled by ada", "", `error "Cancelled by ada" RUN`, []string{"cancelled: Cancelled by ada"}},
+		landfall.RunCancelled: {"Cancelled by ada", "", `error "Cancelled by ada" RUN`,
+			[]string{"cancelled: Cancelled by ada"}},
 	} {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()

@@ -51,9 +51,10 @@ func BenchmarkStart(b *testing.B) {
 	b.Cleanup(ready.Reserve(2))
 	ways := []*way{
 		{name: "bubblewrap", start: func() (io.Writer, io.Reader, func(), error) {
-			cmd := exec.CommandContext(context.WithoutCancel(b.Context()), "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr",
-				"--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
-				"--tmpfs", "/tmp", "--ro-bind", dir, "/function", "--", "/bin/cat")
+			cmd := exec.CommandContext(context.WithoutCancel(b.Context()), "bwrap", "--unshare-all", "--die-with-parent",
+				"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink",
+				"usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", dir, "/function", "--",
+				"/bin/cat")
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				return nil, nil, nil, err

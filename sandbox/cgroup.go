@@ -49,7 +49,8 @@ func findGroups(ctx context.Context) groups {
 }
 
 func findIn(ctx context.Context, own map[string]string) groups {
-	if data, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil && bytes.Contains(data, []byte("memory")) {
+	if data, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil &&
+		bytes.Contains(data, []byte("memory")) {
 		folders := ancestors(cgroups, own[""])
 		for _, folder := range folders {
 			if g, ok := delegate(ctx, folder); ok {
@@ -138,7 +139,8 @@ func whyNone() string {
 	case err != nil:
 		return cgroups + " is not there"
 	case info.Flags&unix.ST_RDONLY != 0:
-		return cgroups + " can only be read; a container gets one to write to, for its root, with --security-opt unmask=/sys/fs/cgroup of " +
+		return cgroups +
+			" can only be read; a container gets one to write to, for its root, with --security-opt unmask=/sys/fs/cgroup of " +
 			"Podman or --privileged of Docker"
 	case os.Geteuid() != 0:
 		return "the server's user may make none; a unit of systemd gets them with Delegate=yes"
@@ -264,7 +266,8 @@ func (g group) limit(l Limits) error {
 		errs = append(errs, anyOf(g.processes, setting{"pids.max", strconv.Itoa(l.Processes)}))
 	}
 	if g.cpu != "" && l.CPU != 0 {
-		errs = append(errs, anyOf(g.cpu, setting{"cpu.max", quota + " " + strconv.Itoa(period)}, setting{"cpu.cfs_quota_us", quota}))
+		errs = append(errs, anyOf(g.cpu, setting{"cpu.max", quota + " " + strconv.Itoa(period)},
+			setting{"cpu.cfs_quota_us", quota}))
 	}
 	return errors.Join(errs...)
 }
@@ -288,7 +291,8 @@ type setting struct{ file, value string }
 // write writes the setting. When a signal interrupts the kernel, it tries again.
 func (s setting) write(folder string) error {
 	path := folder + "/" + s.file
-	fd, err := retryInterrupted(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) }) // package os would try to wait for it
+	// package os would try to wait for it
+	fd, err := retryInterrupted(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -410,7 +414,8 @@ func (g group) remove() {
 
 // outOfMemory reports whether the kernel ended a process for its memory.
 func (g group) outOfMemory() bool {
-	return g.memory != "" && (counterAboveZero(g.memory, "memory.events", "oom_kill ") || counterAboveZero(g.memory, "memory.oom_control", "oom_kill "))
+	return g.memory != "" && (counterAboveZero(g.memory, "memory.events", "oom_kill ") ||
+		counterAboveZero(g.memory, "memory.oom_control", "oom_kill "))
 }
 
 // outOfProcesses reports whether the kernel refused to start a process.
@@ -460,13 +465,15 @@ func sweep(folder string) {
 		var pid, started int
 		var numbers uint64
 		name := strings.TrimPrefix(filepath.Base(path), ownPrefix)
-		if n, err := fmt.Sscanf(name, "%d-%d-%d-", &pid, &started, &numbers); n != parts || err != nil || numbers != pidNamespace() {
+		if n, err := fmt.Sscanf(name, "%d-%d-%d-", &pid, &started, &numbers); n != parts || err != nil ||
+			numbers != pidNamespace() {
 			continue
 		}
 		if owner, ok := readStat(pid); ok && owner.started == started {
 			continue
 		}
-		if info, err := os.Lstat(path); err != nil || !info.IsDir() { // a link, which anybody can make where everybody may write
+		// a link, which anybody can make where everybody may write
+		if info, err := os.Lstat(path); err != nil || !info.IsDir() {
 			continue
 		}
 		if strings.HasPrefix(path, cgroups) {

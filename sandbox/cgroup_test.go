@@ -27,7 +27,8 @@ func TestGroupOfVersion2(t *testing.T) {
 		t.Errorf("without files for the limits: %v", err)
 	}
 	want := map[string]string{
-		"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "40", "cpu.max": "25000 100000", "cgroup.kill": "1", "cgroup.procs": "",
+		"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "40", "cpu.max": "25000 100000", "cgroup.kill": "1",
+		"cgroup.procs": "",
 	}
 	for name := range want {
 		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
@@ -101,7 +102,8 @@ func TestMakesRoom(t *testing.T) {
 	if err := g.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	other := exec.CommandContext(t.Context(), "/bin/sh", "-c", "setsid sleep 600 > /dev/null 2>&1 & echo $!") // it is nobody's child
+	// it is nobody's child
+	other := exec.CommandContext(t.Context(), "/bin/sh", "-c", "setsid sleep 600 > /dev/null 2>&1 & echo $!")
 	if out, err := other.Output(); err != nil {
 		t.Fatal(err)
 	} else if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), out, 0o600); err != nil {
@@ -118,7 +120,8 @@ func TestMakesRoom(t *testing.T) {
 	if err := sandbox.MakeRoom(folder, false); err == nil || members(folder) != 2 {
 		t.Errorf("beside a stranger: %v, and %d are left; want that nothing moves", err, members(folder))
 	}
-	if err := sandbox.MakeRoom(folder, true); err != nil || members(folder) != 0 || members(filepath.Join(folder, "server")) != 2 {
+	if err := sandbox.MakeRoom(folder, true); err != nil || members(folder) != 0 ||
+		members(filepath.Join(folder, "server")) != 2 {
 		t.Errorf("in a container: %v, and %d are left", err, members(folder))
 	}
 	if err := sandbox.MakeRoom(folder, false); err != nil { // again, by a server that is started again
@@ -164,7 +167,8 @@ func TestBeginsInGroupOfVersion2(t *testing.T) {
 // What a killed server left is removed with the groups that were made in it, at once: a start does not wait for them.
 func TestDetectRemovesNestedGroups(t *testing.T) {
 	t.Parallel()
-	owner := strings.Replace(sandbox.OwnName(), fmt.Sprintf("-%d-", os.Getpid()), "-4194304-", 1) + "-" // no process has this number
+	// no process has this number
+	owner := strings.Replace(sandbox.OwnName(), fmt.Sprintf("-%d-", os.Getpid()), "-4194304-", 1) + "-"
 	var left []string
 	for _, folder := range sandbox.GroupFolders(sandbox.Detect(t.Context(), sandbox.Off)) {
 		path := filepath.Join(folder, owner+strings.ReplaceAll(t.Name(), "/", "-"))
@@ -214,7 +218,8 @@ func TestDetectLeavesOthers(t *testing.T) {
 		t.Log("nobody can make a container here: ", err)
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), "unshare", append(unshare, self(t), "server", "off", t.TempDir(), "echo it ran")...)
+	cmd := exec.CommandContext(t.Context(), "unshare",
+		append(unshare, self(t), "server", "off", t.TempDir(), "echo it ran")...)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "it ran") {
 		t.Fatalf("the server beside: %v\n%s", err, out)
 	}

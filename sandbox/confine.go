@@ -56,7 +56,8 @@ func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) 
 // machine returns the arguments for what a command sees of this machine.
 func machine() []string {
 	var args []string
-	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
+	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run",
+		"/run/landfall"} {
 		args = append(args, "--perms", "0755", "--dir", path)
 	}
 	for _, path := range inner.VisiblePaths() {
@@ -225,7 +226,8 @@ func (r *run) prepareInit(program string) error {
 		return err
 	}
 	r.server = ours
-	r.args = append(r.args, program, inner.Word, cmp.Or(r.initWord, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control),
+	r.args = append(r.args, program, inner.Word, cmp.Or(r.initWord, "inside"), strconv.Itoa(r.attach(theirs)),
+		strconv.Itoa(control),
 		strconv.Itoa(r.user))
 	return nil
 }
@@ -249,13 +251,15 @@ func (r *run) makePlan() error {
 		return err
 	}
 	r.plan = &inner.Plan{
-		At: r.at, File: r.maxFileSize(), Writable: !r.isProgram, Network: r.command.Proxy != nil, Charged: r.charged(), Filter: string(filter),
-		Env: variables, Args: r.argv,
+		At: r.at, File: r.maxFileSize(), Writable: !r.isProgram, Network: r.command.Proxy != nil, Charged: r.charged(),
+		Filter: string(filter),
+		Env:    variables, Args: r.argv,
 	}
 	if r.initWord != "" || r.sandbox.walled { // otherwise they exist
 		r.plan.Files = r.command.Files
 	}
-	if r.hasOwnUser() { // a process over its limit is noticed and ended, but this stops it earlier: a shell that cannot fork ends by itself
+	// a process over its limit is noticed and ended, but this stops it earlier: a shell that cannot fork ends by itself
+	if r.hasOwnUser() {
 		const share, more = 2, 1024
 		r.plan.Processes = share*r.command.Limits.Processes + more
 	}

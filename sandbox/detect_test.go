@@ -55,7 +55,8 @@ func TestOff(t *testing.T) {
 	t.Parallel()
 	s := sandbox.Detect(t.Context(), sandbox.Off)
 	dir := t.TempDir()
-	out := show(t, s, sandbox.Command{Dir: dir, Shell: `pwd; id -u; echo x > written; mkdir "$HOME/closed"; echo > "$TMPDIR/closed/f"; chmod 0 "$HOME/closed"; echo "$HOME"`})
+	out := show(t, s, sandbox.Command{Dir: dir,
+		Shell: `pwd; id -u; echo x > written; mkdir "$HOME/closed"; echo > "$TMPDIR/closed/f"; chmod 0 "$HOME/closed"; echo "$HOME"`})
 	lines := strings.Fields(out)
 	if len(lines) != 3 || lines[0] != dir || lines[1] != fmt.Sprint(os.Getuid()) {
 		t.Fatalf("the command printed %q, want %s, %d and its home", out, dir, os.Getuid())
@@ -72,11 +73,13 @@ func TestOff(t *testing.T) {
 func TestOffEndsItsProcessGroup(t *testing.T) {
 	t.Parallel()
 	s := sandbox.Detect(t.Context(), sandbox.Off)
-	for name, s := range map[string]*sandbox.Sandbox{"with control groups": s, "with the watch alone": sandbox.WatchOnly(s)} {
+	for name, s := range map[string]*sandbox.Sandbox{"with control groups": s,
+		"with the watch alone": sandbox.WatchOnly(s)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			word := "16180" + fmt.Sprint(len(name))
-			show(t, s, sandbox.Command{Shell: `nohup sh -c 'trap "" TERM HUP; while :; do sleep ` + word + `; done' & sleep 0.1`})
+			show(t, s,
+				sandbox.Command{Shell: `nohup sh -c 'trap "" TERM HUP; while :; do sleep ` + word + `; done' & sleep 0.1`})
 			eventually(t, "what was left in the background is gone", func() bool { return len(running(word)) == 0 })
 		})
 	}
@@ -86,8 +89,10 @@ func TestOffEndsItsProcessGroup(t *testing.T) {
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	o := newOrdinary(t)
-	out, err := o.run(t, o.program, "server", "auto", o.dir, `id -u; grep Cap /proc/self/status; mkdir -p closed/deep; echo x > closed/f; chmod 0 closed
-for f in /x /usr/x /etc/x `+o.home+`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; chmod 0755 `+sandbox.InitAt+` && echo DONE; [ -r /proc/1/environ ] && echo DONE; true`)
+	out, err := o.run(t, o.program, "server", "auto", o.dir,
+		`id -u; grep Cap /proc/self/status; mkdir -p closed/deep; echo x > closed/f; chmod 0 closed
+for f in /x /usr/x /etc/x `+o.home+`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; chmod 0755 `+
+			sandbox.InitAt+` && echo DONE; [ -r /proc/1/environ ] && echo DONE; true`)
 	if err != nil {
 		t.Fatalf("the server: %v\n%s", err, out)
 	}
@@ -95,7 +100,8 @@ for f in /x /usr/x /etc/x `+o.home+`/x; do (echo x > $f) 2>/dev/null && echo "DO
 		t.Logf("this kernel lets nobody but root confine: %s", out)
 		return
 	}
-	if !strings.HasPrefix(out, "65534\n") || strings.Contains(out, "DONE") || !strings.Contains(out, "CapEff:\t0000000000000000") {
+	if !strings.HasPrefix(out, "65534\n") || strings.Contains(out, "DONE") ||
+		!strings.Contains(out, "CapEff:\t0000000000000000") {
 		t.Errorf("the command is not confined:\n%s", out)
 	}
 	info, err := os.Stat(filepath.Join(o.dir, "closed"))

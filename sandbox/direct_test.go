@@ -59,7 +59,10 @@ func TestProgramIsNobody(t *testing.T) {
 	s := confined(t)
 	for way, start := range ways(t) {
 		word := fmt.Sprintf("landfall-nobody-%d-%d", os.Getpid(), len(way))
-		p := start(sandbox.Program{Args: shell(`id -u; id -g; id -G; grep -E "^(Cap|NoNewPrivs|Seccomp:)" /proc/self/status; ulimit -c; echo ready; read -r line; exit 3 # ` + word)})
+		p := start(
+			sandbox.Program{
+				Args: shell(
+					`id -u; id -g; id -G; grep -E "^(Cap|NoNewPrivs|Seccomp:)" /proc/self/status; ulimit -c; echo ready; read -r line; exit 3 # ` + word)})
 		out := bufio.NewReader(p.Stdout)
 		var lines []string
 		for !slices.Contains(lines, "ready") {
@@ -70,7 +73,8 @@ func TestProgramIsNobody(t *testing.T) {
 			lines = append(lines, sandbox.WithoutNames(s, strings.TrimSpace(strings.ReplaceAll(line, "\t", " "))))
 		}
 		none := " 0000000000000000"
-		want := []string{"65534", "65534", "65534", "CapInh:" + none, "CapPrm:" + none, "CapEff:" + none, "CapBnd:" + none, "CapAmb:" + none, "NoNewPrivs: 1", "Seccomp: 2", "0", "ready"}
+		want := []string{"65534", "65534", "65534", "CapInh:" + none, "CapPrm:" + none, "CapEff:" + none, "CapBnd:" + none,
+			"CapAmb:" + none, "NoNewPrivs: 1", "Seccomp: 2", "0", "ready"}
 		if !slices.Equal(lines, want) {
 			t.Errorf("%s: it prints %q, want %q", way, lines, want)
 		}
@@ -84,7 +88,8 @@ func TestProgramIsNobody(t *testing.T) {
 			}
 		}
 		for _, pid := range children(t, confined(t)) { // what every program has beside it, unless that is bubblewrap
-			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !strings.HasPrefix(string(line), self(t)+"\x00") {
+			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil ||
+				!strings.HasPrefix(string(line), self(t)+"\x00") {
 				continue
 			}
 			eventually(t, "no thread of an init is root's", func() bool {
@@ -177,13 +182,15 @@ func TestReserve(t *testing.T) {
 		return process
 	}
 	p := spare(sandbox.Program{
-		Args: shell(`echo "$GREETING"; head -c 9M /dev/zero > /tmp/big; stat -c %s /tmp/big`), Env: map[string]string{"GREETING": "hello"}, Limits: sandbox.Limits{Disk: 8 * mib},
+		Args: shell(`echo "$GREETING"; head -c 9M /dev/zero > /tmp/big; stat -c %s /tmp/big`),
+		Env:  map[string]string{"GREETING": "hello"}, Limits: sandbox.Limits{Disk: 8 * mib},
 	})
 	if got, want := said(t, p), "hello\n8388608\n"; got != want {
 		t.Errorf("it prints %q, want %q", got, want)
 	}
 	for _, memory := range []int64{64 * mib, 3 << 30} { // less and more than the default
-		p = spare(sandbox.Program{Args: []string{sandbox.InitAt, "probe", "hog", "1500000000"}, Limits: sandbox.Limits{Memory: memory}})
+		p = spare(sandbox.Program{Args: []string{sandbox.InitAt, "probe", "hog", "1500000000"},
+			Limits: sandbox.Limits{Memory: memory}})
 		if memory < 1<<30 {
 			if result, err := p.Result(); err != nil || !strings.Contains(result.Killed, "memory limit of 64 MiB") {
 				t.Errorf("Result = %+v, %v; want it killed for its memory", result, err)
@@ -196,7 +203,8 @@ func TestReserve(t *testing.T) {
 		p.Kill()
 		<-p.Done() // its memory is given back slowly: until then it would be taken for one that waits
 	}
-	if _, err := sandbox.StartSpare(s, sandbox.Program{Dir: dir, Args: shell("true"), Env: map[string]string{"A=B": ""}}); err == nil {
+	if _, err := sandbox.StartSpare(s, sandbox.Program{Dir: dir, Args: shell("true"),
+		Env: map[string]string{"A=B": ""}}); err == nil {
 		t.Error("a variable that is none was given to it")
 	}
 	var waiting []int
@@ -204,7 +212,9 @@ func TestReserve(t *testing.T) {
 		waiting = children(t, s)
 		return len(waiting) == 2
 	})
-	proxied := start(t, s, sandbox.Program{Args: shell(sandbox.InitAt + " probe get http://localhost:80/"), Proxy: &sandbox.Proxy{}}) // none that waits has a way to a proxy
+	// none that waits has a way to a proxy
+	proxied := start(t, s, sandbox.Program{Args: shell(sandbox.InitAt + " probe get http://localhost:80/"),
+		Proxy: &sandbox.Proxy{}})
 	if got := said(t, proxied); !strings.Contains(got, "403 localhost is a private address") {
 		t.Errorf("while others wait, a program with a proxy says %q", got)
 	}
@@ -257,14 +267,17 @@ func TestReserveRests(t *testing.T) {
 func TestProgramUnprivileged(t *testing.T) {
 	t.Parallel()
 	o := newOrdinary(t)
-	out, err := o.run(t, o.program, "functions", o.dir, `id -u; grep -E "^Cap(Eff|Bnd)|^Seccomp:" /proc/self/status; pwd; echo x > /tmp/x && cat /tmp/x; hostname; echo y > /dev/stdout
-for f in /x /usr/x /etc/x /function/x `+o.home+`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; [ -r /proc/1/environ ] && echo DONE; unshare -m true 2>/dev/null && echo DONE; true`)
+	out, err := o.run(t, o.program, "functions", o.dir,
+		`id -u; grep -E "^Cap(Eff|Bnd)|^Seccomp:" /proc/self/status; pwd; echo x > /tmp/x && cat /tmp/x; hostname; echo y > /dev/stdout
+for f in /x /usr/x /etc/x /function/x `+o.home+
+			`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; [ -r /proc/1/environ ] && echo DONE; unshare -m true 2>/dev/null && echo DONE; true`)
 	kind, said, _ := strings.Cut(out, "\n")
 	if kind != "bubblewrap true" {
 		t.Logf("this kernel lets nobody but root start programs without bubblewrap: %s", out)
 		return
 	}
-	want := strings.Repeat("65534\nCapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nSeccomp:\t2\n/function\nx\nfunction\ny\n", 2)
+	want := strings.Repeat(
+		"65534\nCapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nSeccomp:\t2\n/function\nx\nfunction\ny\n", 2)
 	if err != nil || said != want {
 		t.Errorf("they print %v\n%s\nwant\n%s", err, said, want)
 	}

@@ -32,7 +32,8 @@ func tellers(t *testing.T, word string) (lines, environments []int) {
 		if line, err := os.ReadFile(filepath.Join(folder, "cmdline")); err == nil && bytes.Contains(line, []byte(word)) {
 			lines = append(lines, pid)
 		}
-		if environment, err := os.ReadFile(filepath.Join(folder, "environ")); err == nil && bytes.Contains(environment, []byte(word)) {
+		if environment, err := os.ReadFile(filepath.Join(folder, "environ")); err == nil &&
+			bytes.Contains(environment, []byte(word)) {
 			environments = append(environments, pid)
 		}
 	}
@@ -71,11 +72,13 @@ func TestEnvironmentIsNotTold(t *testing.T) {
 						lines, environments = tellers(t, word)
 					}
 				})
-				if _, err := s.Run(t.Context(), sandbox.Command{Dir: t.TempDir(), Env: env, Output: output, Shell: `sleep 600 & echo ready; kill $!; wait`}); err != nil {
+				if _, err := s.Run(t.Context(), sandbox.Command{Dir: t.TempDir(), Env: env, Output: output,
+					Shell: `sleep 600 & echo ready; kill $!; wait`}); err != nil {
 					t.Fatal(err)
 				}
 				if len(lines) > 0 || len(environments) > 2 {
-					t.Errorf("command lines of %v and environments of %v tell; want none, and those of the shell and its child", lines, environments)
+					t.Errorf("command lines of %v and environments of %v tell; want none, and those of the shell and its child", lines,
+						environments)
 				}
 			})
 		})

@@ -84,7 +84,8 @@ func TestEscapeProgram(t *testing.T) {
 	}()
 
 	// Another function, which has a socket.
-	beside := start(t, s, sandbox.Program{Dir: dir, Args: []string{sandbox.InitAt, "probe", "listen", abstract + "-beside"}})
+	beside := start(t, s, sandbox.Program{Dir: dir,
+		Args: []string{sandbox.InitAt, "probe", "listen", abstract + "-beside"}})
 	if said, err := bufio.NewReader(beside.Stdout).ReadString('\n'); said != "ready\n" {
 		t.Fatalf("the function beside says %q, %v", said, err)
 	}
@@ -115,12 +116,14 @@ func TestEscapeProgram(t *testing.T) {
 		program sandbox.Program
 		probe   string
 	}{
-		"alone":                      {s, sandbox.Program{Dir: dir}, sandbox.InitAt},
-		"beside the proxy":           {s, sandbox.Program{Dir: dir, Proxy: &sandbox.Proxy{}}, sandbox.InitAt},
-		"by bubblewrap, beside it":   {sandbox.WithoutAlone(s), sandbox.Program{Dir: dir, Proxy: &sandbox.Proxy{}}, sandbox.InitAt},
-		"by bubblewrap":              {sandbox.WithoutAlone(s), sandbox.Program{Dir: dir}, sandbox.InitAt},
-		"in an image":                {s, sandbox.Program{Dir: "/function", Root: root}, "/probe"},
-		"in an image, by bubblewrap": {sandbox.WithInit(sandbox.WithoutAlone(s), small), sandbox.Program{Dir: "/function", Root: root}, "/probe"},
+		"alone":            {s, sandbox.Program{Dir: dir}, sandbox.InitAt},
+		"beside the proxy": {s, sandbox.Program{Dir: dir, Proxy: &sandbox.Proxy{}}, sandbox.InitAt},
+		"by bubblewrap, beside it": {sandbox.WithoutAlone(s), sandbox.Program{Dir: dir, Proxy: &sandbox.Proxy{}},
+			sandbox.InitAt},
+		"by bubblewrap": {sandbox.WithoutAlone(s), sandbox.Program{Dir: dir}, sandbox.InitAt},
+		"in an image":   {s, sandbox.Program{Dir: "/function", Root: root}, "/probe"},
+		"in an image, by bubblewrap": {sandbox.WithInit(sandbox.WithoutAlone(s), small),
+			sandbox.Program{Dir: "/function", Root: root}, "/probe"},
 	}
 	for _, test := range []struct {
 		name, line string
@@ -129,8 +132,10 @@ func TestEscapeProgram(t *testing.T) {
 		{"a file of the server, by its path", "cat " + file, true},
 		{"a file that the server has open", fmt.Sprintf("cat /proc/%d/fd/%d", os.Getpid(), leaked), true},
 		{"an inherited file", fmt.Sprintf("cat /proc/self/fd/%d", leaked), false},
-		{"any inherited file", `for f in /proc/self/fd/*; do case ${f##*/} in 0|1|2|3) ;; *) [ -e "$f" ] && exit 0 ;; esac; done; false`, false},
-		{"a working folder that leads out", `for i in 3 4 5 6 7 8 9 10 11 12; do ls /proc/self/fd/$i/../../../root && exit 0; done; false`, false},
+		{"any inherited file",
+			`for f in /proc/self/fd/*; do case ${f##*/} in 0|1|2|3) ;; *) [ -e "$f" ] && exit 0 ;; esac; done; false`, false},
+		{"a working folder that leads out",
+			`for i in 3 4 5 6 7 8 9 10 11 12; do ls /proc/self/fd/$i/../../../root && exit 0; done; false`, false},
 		{"files of process 1", "ls /proc/1/fd/ || cat /proc/1/environ", false},
 		{"the root of process 1", "ls /proc/1/root/ || ls /proc/1/cwd/", false},
 		{"the memory of process 1", "head -c 1 /proc/1/mem || cat /proc/1/maps || cat /proc/1/stack", false},
@@ -176,13 +181,15 @@ func TestEscapeProgram(t *testing.T) {
 		{"write to its folder", "echo x > /function/x || rm -f /function/id && [ ! -e /function/id ]", false},
 		{"change the mode of its folder", "chmod 700 /function || touch /function/id", false},
 		{"write to /dev", "echo x > /dev/x || mknod /dev/x c 1 1 || mknod /tmp/x c 1 1", false},
-		{"the machine's devices", "head -c 1 /dev/mem || head -c 1 /dev/kmsg || ls /dev/vda /dev/sda /dev/kvm /dev/fuse", false},
+		{"the machine's devices", "head -c 1 /dev/mem || head -c 1 /dev/kmsg || ls /dev/vda /dev/sda /dev/kvm /dev/fuse",
+			false},
 		{"the terminal", ": < /dev/tty", false},
 		{"write to /sys", "ls /sys/kernel || echo x > /sys/fs/cgroup/cgroup.procs", false},
 		{"write to /proc/sys", "echo x > /proc/sys/kernel/core_pattern || echo 1 > /proc/sys/vm/drop_caches", false},
-		{"write to /proc", "echo 0 > /proc/self/oom_score_adj || echo b > /proc/sysrq-trigger || echo x > /proc/self/comm", false},
-		{"write to the machine's programs", "echo x > /usr/bin/x || echo x > /etc/x || echo x > /x || echo x >> " + sandbox.InitAt, false},
-		{"signal a process of the host", fmt.Sprintf("kill -0 %d", victim.Process.Pid), true},
+		{"write to /proc", "echo 0 > /proc/self/oom_score_adj || echo b > /proc/sysrq-trigger || echo x > /proc/self/comm",
+			false},
+		{"write to the machine's programs", "echo x > /usr/bin/x || echo x > /etc/x || echo x > /x || echo x >> " +
+			sandbox.InitAt, false}, {"signal a process of the host", fmt.Sprintf("kill -0 %d", victim.Process.Pid), true},
 		{"kill the server", fmt.Sprintf("kill -9 %d", os.Getpid()), false},
 		{"kill process 1", `for s in $(seq 64); do kill -$s 1; done; id; ! grep -q "^State:.[RSD]" /proc/1/status`, false},
 		{"larger limits", `ulimit -H -n 100000 || ulimit -H -c unlimited || ulimit -H -f unlimited`, false},
@@ -190,7 +197,8 @@ func TestEscapeProgram(t *testing.T) {
 		{"the clock", "date -s @0", false},
 		{"the host's name", "hostname other || echo other > /proc/sys/kernel/hostname", false},
 		{"the kernel's log", "dmesg", false},
-		{"another function's process", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; done | grep -- "-besid[e]"`, false},
+		{"another function's process", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; done | grep -- "-besid[e]"`,
+			false},
 		{"another function's socket", "PROBE dial unix " + abstract + "-beside", false},
 		{"a core of a crash", `cd /tmp; sh -c 'kill -SEGV $$'; ls | grep core`, false},
 		{"unmount", "umount -l /proc || umount /function || umount -l /", false},
@@ -228,7 +236,8 @@ func TestEscapeProgram(t *testing.T) {
 			if !test.anybody {
 				return
 			}
-			if in, said := attempt(t, off, sandbox.Program{Dir: dir}, strings.ReplaceAll(test.line, "PROBE", self(t)+" probe")); !in {
+			if in, said := attempt(t, off, sandbox.Program{Dir: dir},
+				strings.ReplaceAll(test.line, "PROBE", self(t)+" probe")); !in {
 				t.Errorf("outside of the sandbox it does not work either: %s", said)
 			}
 		})
@@ -269,9 +278,11 @@ func TestEscapeProgramLimits(t *testing.T) {
 	}{
 		{"processes", `i=1; while sleep 600 & do i=$((i+1)); echo $i; done`, sandbox.Limits{Processes: 40}, 40, ""},
 		{"memory", sandbox.InitAt + " probe hog 1500000000", sandbox.Limits{Memory: 128 * mib}, 0, "memory limit of 128 MiB"},
-		{"memory, in /tmp", "head -c 1G /dev/zero > /tmp/x; cat /tmp/x > /tmp/y", sandbox.Limits{Memory: 64 * mib, Disk: 512 * mib}, 0, "memory limit of 64 MiB"},
+		{"memory, in /tmp", "head -c 1G /dev/zero > /tmp/x; cat /tmp/x > /tmp/y",
+			sandbox.Limits{Memory: 64 * mib, Disk: 512 * mib}, 0, "memory limit of 64 MiB"},
 		{"/tmp", "head -c 100M /dev/zero > /tmp/x; stat -c %s /tmp/x", sandbox.Limits{Disk: 8 * mib}, 8 * mib, ""},
-		{"/dev/shm", "head -c 100M /dev/zero > /dev/shm/x; stat -c %s /dev/shm/x", sandbox.Limits{Disk: 8 * mib}, 8 * mib, ""},
+		{"/dev/shm", "head -c 100M /dev/zero > /dev/shm/x; stat -c %s /dev/shm/x", sandbox.Limits{Disk: 8 * mib},
+			8 * mib, ""},
 		{"open files", sandbox.InitAt + " probe files", sandbox.Limits{}, 8192, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

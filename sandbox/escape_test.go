@@ -53,7 +53,8 @@ func TestEscapeReading(t *testing.T) {
 	if err := os.Chmod(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for where, path := range map[string]string{"the data folder": canary(t, data), "the home": canary(t, home), "/tmp": canary(t, "/tmp")} {
+	for where, path := range map[string]string{"the data folder": canary(t, data), "the home": canary(t, home),
+		"/tmp": canary(t, "/tmp")} {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -70,7 +71,8 @@ func TestEscapeReading(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer unix.Close(leaked)
-			ways := []string{"$p", "/proc/self/root$p", "/proc/self/cwd/link", "link", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), leaked)}
+			ways := []string{"$p", "/proc/self/root$p", "/proc/self/cwd/link", "link",
+				fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), leaked)}
 			off := sandbox.Detect(t.Context(), sandbox.Off)
 			for _, way := range ways {
 				out := show(t, off, sandbox.Command{Dir: dir, Shell: fmt.Sprintf("p='%s'; cat %s; true", path, way)})
@@ -85,7 +87,8 @@ ln "$p" hard; cat hard; ln -s "$p" soft; cat soft; true`, path, strings.Join(way
 				t.Errorf("the host's file was read:\n%s", out)
 			}
 			// Links are looked at, not followed.
-			out := show(t, s, sandbox.Command{Shell: "readlink /proc/[0-9]*/fd/* /proc/[0-9]*/cwd /proc/[0-9]*/root; ls /proc/self/fd; true"})
+			out := show(t, s,
+				sandbox.Command{Shell: "readlink /proc/[0-9]*/fd/* /proc/[0-9]*/cwd /proc/[0-9]*/root; ls /proc/self/fd; true"})
 			if strings.Contains(out, filepath.Base(path)) || !strings.HasSuffix(out, "0\n1\n2\n3\n") {
 				t.Errorf("files of the server are open in the command; beside its own three, ls has one:\n%s", out)
 			}
@@ -173,9 +176,11 @@ func TestEscapePrivileges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out := show(t, s, sandbox.Command{Dir: dir, Shell: `cp /usr/bin/id mine; chmod 6755 mine; for p in ./before ./hidden/deep ./mine; do $p -u; done
+	out := show(t, s, sandbox.Command{Dir: dir,
+		Shell: `cp /usr/bin/id mine; chmod 6755 mine; for p in ./before ./hidden/deep ./mine; do $p -u; done
 cat /proc/self/status; echo; while read -r device at kind options rest; do case ",$options," in *,nosuid,*) ;; *) echo "SUID AT $at";; esac; done < /proc/self/mounts`})
-	for _, line := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+	for _, line := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapInh:\t0000000000000000",
+		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(out, line+"\n") {
 			t.Errorf("the status of a process lacks %q:\n%s", line, out)
 		}
@@ -188,7 +193,8 @@ cat /proc/self/status; echo; while read -r device at kind options rest; do case 
 // The system calls by which sandboxes are left are refused.
 func TestEscapeCalls(t *testing.T) {
 	t.Parallel()
-	out := show(t, confined(t), sandbox.Command{Shell: sandbox.InitAt + " probe calls; " + sandbox.InitAt + " probe sockets"})
+	out := show(t, confined(t),
+		sandbox.Command{Shell: sandbox.InitAt + " probe calls; " + sandbox.InitAt + " probe sockets"})
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	const calls, sockets = 37, 9
 	if len(lines) != calls+sockets {
@@ -320,8 +326,8 @@ func TestEscapeNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := []string{
-		"unix @" + name, "tcp " + listeners["tcp4"].Addr().String(), "tcp 169.254.169.254:80", "tcp 10.0.0.1:80", "tcp 192.168.0.1:80",
-		"tcp 1.1.1.1:443", "udp 1.1.1.1:53", "tcp [fe80::1]:80", "tcp [2606:4700::1111]:443",
+		"unix @" + name, "tcp " + listeners["tcp4"].Addr().String(), "tcp 169.254.169.254:80", "tcp 10.0.0.1:80",
+		"tcp 192.168.0.1:80", "tcp 1.1.1.1:443", "udp 1.1.1.1:53", "tcp [fe80::1]:80", "tcp [2606:4700::1111]:443",
 	}
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -340,12 +346,14 @@ func TestEscapeNetwork(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			out := show(t, s, sandbox.Command{Dir: dir, Shell: shell + "true", Proxy: proxy})
-			if strings.Contains(out, secret) || strings.Contains(out, "connected") || strings.Count(out, "failed") != len(tries) {
+			if strings.Contains(out, secret) || strings.Contains(out, "connected") ||
+				strings.Count(out, "failed") != len(tries) {
 				t.Errorf("want %d failures:\n%s", len(tries), out)
 			}
 		})
 	}
-	if out, err := exec.CommandContext(t.Context(), self(t), "probe", "dial", "unix", "@"+name).CombinedOutput(); err != nil || !strings.Contains(string(out), secret) {
+	if out, err := exec.CommandContext(t.Context(), self(t), "probe", "dial", "unix",
+		"@"+name).CombinedOutput(); err != nil || !strings.Contains(string(out), secret) {
 		t.Errorf("outside of the sandbox the socket cannot be reached either: %s, %v", out, err)
 	}
 }
@@ -360,7 +368,9 @@ func TestEscapeProcesses(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- victim.Wait() }()
-	out := show(t, s, sandbox.Command{Shell: fmt.Sprintf(`is=IS; for p in /proc/[0-9]*; do echo "HERE $is ${p#/proc/} $(tr '\0' ' ' < $p/cmdline)"; done
+	out := show(t, s,
+		sandbox.Command{
+			Shell: fmt.Sprintf(`is=IS; for p in /proc/[0-9]*; do echo "HERE $is ${p#/proc/} $(tr '\0' ' ' < $p/cmdline)"; done
 kill -9 %d && echo "HERE $is DEAD"; kill -9 %d && echo "HERE $is DEAD"; true`, victim.Process.Pid, os.Getpid())})
 	if strings.Contains(out, "HERE IS DEAD") || strings.Contains(out, "sleep 600") || strings.Count(out, "HERE IS") > 4 {
 		t.Errorf("the command saw or killed processes of the host:\n%s", out)
@@ -382,13 +392,16 @@ func TestEscapeDaemon(t *testing.T) {
 	s := confined(t)
 	off := sandbox.Detect(t.Context(), sandbox.Off)
 	for name, s := range map[string]*sandbox.Sandbox{
-		"with control groups": s, "with the watch alone": sandbox.WatchOnly(s), "without a sandbox": off, "without anything": sandbox.WatchOnly(off),
+		"with control groups": s, "with the watch alone": sandbox.WatchOnly(s), "without a sandbox": off,
+		"without anything": sandbox.WatchOnly(off),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			word := "31415" + strconv.Itoa(len(name))
-			show(t, s, sandbox.Command{Dir: dir, Shell: `setsid nohup sh -c 'trap "" TERM HUP INT; touch up; while :; do sleep ` + word + `; done' > /dev/null 2>&1 < /dev/null &
+			show(t, s,
+				sandbox.Command{Dir: dir, Shell: `setsid nohup sh -c 'trap "" TERM HUP INT; touch up; while :; do sleep ` + word +
+					`; done' > /dev/null 2>&1 < /dev/null &
 while [ ! -e up ]; do sleep 0.02; done`})
 			if _, err := os.Stat(filepath.Join(dir, "up")); err != nil {
 				t.Fatalf("the daemon was not there: %v", err)
@@ -410,7 +423,8 @@ func TestEscapeDeathOfTheServer(t *testing.T) {
 			t.Parallel()
 			dir, temp := t.TempDir(), t.TempDir()
 			word := "27182" + strconv.Itoa(len(mode))
-			cmd := exec.CommandContext(t.Context(), self(t), "server", string(mode), dir, "touch up; setsid sleep "+word+" & sleep "+word)
+			cmd := exec.CommandContext(t.Context(), self(t), "server", string(mode), dir,
+				"touch up; setsid sleep "+word+" & sleep "+word)
 			cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -468,7 +482,8 @@ func TestEscapeEnvironment(t *testing.T) {
 	for name, s := range map[string]*sandbox.Sandbox{"confined": s, "off": sandbox.Detect(t.Context(), sandbox.Off)} {
 		t.Run(name, func(t *testing.T) {
 			out := show(t, s, sandbox.Command{
-				Env: map[string]string{"GREETING": "a'b\"c $HOME\nd", "LANG": "en"}, Shell: `printf '%s|' "$GREETING"; env | cut -d= -f1 | sort | tr '\n' ' '
+				Env: map[string]string{"GREETING": "a'b\"c $HOME\nd", "LANG": "en"},
+				Shell: `printf '%s|' "$GREETING"; env | cut -d= -f1 | sort | tr '\n' ' '
 cat; [ -t 0 ] || [ -t 1 ] || [ -t 2 ] || echo; (: < /dev/tty) 2>/dev/null && echo TERMINAL; [ -r /proc/1/environ ] && echo READABLE; true`,
 			})
 			want := "a'b\"c $HOME\nd|GREETING HOME LANG PATH PWD TMPDIR d "

@@ -45,7 +45,8 @@ func outcome(ctx context.Context, s *sandbox.Sandbox, way, dir, name string) str
 	var result sandbox.Result
 	var err error
 	if way == "build" {
-		result, err = s.Run(ctx, sandbox.Command{Dir: dir, Shell: fmt.Sprintf("exec %s probe hold %q", args[0], name), Limits: limits, Output: &out})
+		result, err = s.Run(ctx, sandbox.Command{Dir: dir, Shell: fmt.Sprintf("exec %s probe hold %q", args[0], name),
+			Limits: limits, Output: &out})
 	} else {
 		if way == "bubblewrap" {
 			s = sandbox.WithoutAlone(s)
@@ -71,9 +72,9 @@ func outcome(ctx context.Context, s *sandbox.Sandbox, way, dir, name string) str
 
 // What each holder may come to where no control group is charged. All others are ended.
 var refusals = map[string]string{
-	"memfd": "ENOSYS", "memfd of large pages": "ENOSYS", "System V memory": "ENOSYS", "System V messages": "ENOSYS", "semaphores": "ENOSYS",
-	"a message queue": "ENOSYS", "shared memory, out of its tables": "EPERM", "the device of zeros, shared": "ENODEV",
-	"rules of Landlock": "ENOTSUP", "files in pipes": "EINVAL",
+	"memfd": "ENOSYS", "memfd of large pages": "ENOSYS", "System V memory": "ENOSYS", "System V messages": "ENOSYS",
+	"semaphores": "ENOSYS", "a message queue": "ENOSYS", "shared memory, out of its tables": "EPERM",
+	"the device of zeros, shared": "ENODEV", "rules of Landlock": "ENOTSUP", "files in pipes": "EINVAL",
 }
 
 // wantHeld says what is wrong with what became of a holder without control groups; nothing when nothing is.
@@ -85,7 +86,8 @@ func wantHeld(way, name, got string) string {
 	if way == "build" && strings.HasPrefix(name, "a file in") {
 		want = "refused ENOSPC" // its folders in memory are smaller than what it may have
 	}
-	if got == want || (want == "refused ENOSPC" && got == heldEnded) { // a busy machine may see that before the folder is full
+	// a busy machine may see that before the folder is full
+	if got == want || (want == "refused ENOSPC" && got == heldEnded) {
 		return ""
 	}
 	return fmt.Sprintf("%s, %s: %s; want %s", way, name, got, want)
@@ -148,7 +150,8 @@ func TestMemoryIsCounted(t *testing.T) {
 func TestSharedMemoryIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	const most = 340 * mib // what is held, and two of this program with the race detector; not twice of what is held
-	p := start(t, sandbox.WatchOnly(confined(t)), sandbox.Program{Args: []string{sandbox.InitAt, "probe", "twice"}, Limits: sandbox.Limits{Memory: most}})
+	p := start(t, sandbox.WatchOnly(confined(t)),
+		sandbox.Program{Args: []string{sandbox.InitAt, "probe", "twice"}, Limits: sandbox.Limits{Memory: most}})
 	if said, err := bufio.NewReader(p.Stdout).ReadString('\n'); said != "fits\n" {
 		t.Fatalf("it says %q, %v", said, err)
 	}
@@ -220,8 +223,9 @@ func TestMemoryIsCountedUnprivileged(t *testing.T) {
 
 // charged are holders for which a control group is charged, and locks, for which none is.
 var charged = []string{
-	"memfd", "System V memory", "shared memory, out of its tables", "the device of zeros, shared", "a file in /tmp without a name",
-	"a file in /dev/shm", "empty files in /tmp", "pipes", "streams whose sender is closed", "sockets under way", "tables of pages", "mappings", "locks",
+	"memfd", "System V memory", "shared memory, out of its tables", "the device of zeros, shared",
+	"a file in /tmp without a name", "a file in /dev/shm", "empty files in /tmp", "pipes",
+	"streams whose sender is closed", "sockets under way", "tables of pages", "mappings", "locks",
 }
 
 // Where a control group is charged, all is allowed that was, and counted by the kernel. What the kernel does not charge
@@ -240,7 +244,8 @@ func TestMemoryIsCharged(t *testing.T) {
 		}
 	}
 	// K-016: pages that the machine has set aside are charged to no group, and refused
-	if got, want := outcome(t.Context(), s, "function", t.TempDir(), "memfd of large pages"), "refused ENOMEM"; got != want {
+	if got, want := outcome(t.Context(), s, "function", t.TempDir(), "memfd of large pages"),
+		"refused ENOMEM"; got != want {
 		t.Errorf("large pages: %s; want %s", got, want)
 	}
 }
@@ -272,7 +277,8 @@ func given(t *testing.T, s *sandbox.Sandbox) []string {
 		}
 		enter += "echo $$ > " + filepath.Join(path, "cgroup.procs") + "; "
 	}
-	return []string{"/bin/sh", "-c", enter + fmt.Sprintf(`exec setpriv --reuid %d --regid %d --clear-groups "$@"`, somebody, somebody), "sh"}
+	return []string{"/bin/sh", "-c", enter +
+		fmt.Sprintf(`exec setpriv --reuid %d --regid %d --clear-groups "$@"`, somebody, somebody), "sh"}
 }
 
 // A server that is an ordinary user makes control groups in the one that it was given, and they hold what its functions

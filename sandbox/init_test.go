@@ -17,7 +17,8 @@ import (
 func smallInit(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "landfall-init")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "landfall.dev/landfall/cmd/landfall-init")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path,
+		"landfall.dev/landfall/cmd/landfall-init")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -61,11 +62,13 @@ func TestInitBesideTheServer(t *testing.T) {
 	}
 	s := confined(t)
 	p := start(t, sandbox.WithInit(s, small), sandbox.Program{
-		Args: shell(`id -u; pwd; echo "$GREETING"; grep -h CapEff /proc/self/status; cat; exit 3`), Env: map[string]string{"GREETING": "hello"},
+		Args: shell(`id -u; pwd; echo "$GREETING"; grep -h CapEff /proc/self/status; cat; exit 3`),
+		Env:  map[string]string{"GREETING": "hello"},
 	})
 	p.Stdin.Close()
 	out, err := io.ReadAll(p.Stdout)
-	if want := "65534\n/function\nhello\nCapEff:\t0000000000000000\n"; err != nil || sandbox.WithoutNames(s, string(out)) != want {
+	if want := "65534\n/function\nhello\nCapEff:\t0000000000000000\n"; err != nil ||
+		sandbox.WithoutNames(s, string(out)) != want {
 		t.Errorf("it prints %q, %v; want %q", out, err, want)
 	}
 	if result, err := p.Result(); err != nil || result.ExitCode != 3 {

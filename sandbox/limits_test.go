@@ -42,18 +42,24 @@ func TestLimits(t *testing.T) {
 			limits              sandbox.Limits
 		}{
 			{"time", "sleep 600 & sleep 600", "time limit of 300ms", sandbox.Limits{Wall: 300 * time.Millisecond}},
-			{"time, deaf to signals", `trap "" TERM INT HUP QUIT; while :; do sleep 0.1; done`, "time limit of 300ms", sandbox.Limits{Wall: 300 * time.Millisecond}},
+			{"time, deaf to signals", `trap "" TERM INT HUP QUIT; while :; do sleep 0.1; done`, "time limit of 300ms",
+				sandbox.Limits{Wall: 300 * time.Millisecond}},
 			{"time, busy", `while :; do :; done`, "time limit of 300ms", sandbox.Limits{Wall: 300 * time.Millisecond}},
 			{"memory", at + " probe hog 1500000000", "memory limit of 256 MiB", sandbox.Limits{Memory: 256 * mib}},
-			{"memory, and go on", at + " probe hog 1500000000; sleep 600", "memory limit of 256 MiB", sandbox.Limits{Memory: 256 * mib}},
+			{"memory, and go on", at + " probe hog 1500000000; sleep 600", "memory limit of 256 MiB",
+				sandbox.Limits{Memory: 256 * mib}},
 			{"processes", `while :; do sleep 600 & done`, "limit of 40 processes", sandbox.Limits{Processes: 40}},
 			{"disk, one file", "cat /dev/zero > big; sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
-			{"disk, a file with holes", "truncate -s 8M a; truncate -s 8M b; sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
-			{"disk, empty files", `i=0; mkdir -p a/b; while :; do : > a/b/$i; i=$((i+1)); done`, "disk limit of 1 MiB", sandbox.Limits{Disk: mib}},
-			{"disk, files without a name", "exec 3> a 4> b; rm a b; head -c 6M /dev/zero >&3; head -c 6M /dev/zero >&4; sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
+			{"disk, a file with holes", "truncate -s 8M a; truncate -s 8M b; sleep 600", "disk limit of 8 MiB",
+				sandbox.Limits{Disk: 8 * mib}},
+			{"disk, empty files", `i=0; mkdir -p a/b; while :; do : > a/b/$i; i=$((i+1)); done`, "disk limit of 1 MiB",
+				sandbox.Limits{Disk: mib}},
+			{"disk, files without a name", "exec 3> a 4> b; rm a b; head -c 6M /dev/zero >&3; head -c 6M /dev/zero >&4; " +
+				"sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
 			{"folders", at + " probe deep 30000; sleep 600", "limit of 300 folders within one another", sandbox.Limits{}},
 			{"folders, and no more", at + " probe deep 30000", "limit of 300 folders within one another", sandbox.Limits{}},
-			{"disk, in a folder that is closed", "mkdir a; head -c 9M /dev/zero > a/b; chmod 0 a; sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
+			{"disk, in a folder that is closed", "mkdir a; head -c 9M /dev/zero > a/b; chmod 0 a; sleep 600",
+				"disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
 		} {
 			t.Run(kind+"/"+test.name, func(t *testing.T) {
 				word := fmt.Sprintf("landfall-test-%d-%d", os.Getpid(), i)
@@ -64,13 +70,15 @@ func TestLimits(t *testing.T) {
 					test.limits.Wall = patience
 				}
 				var out logtest.Buffer
-				result, err := s.Run(t.Context(), sandbox.Command{Dir: dir, Shell: test.shell + " # " + word, Limits: test.limits, Output: &out})
+				result, err := s.Run(t.Context(), sandbox.Command{Dir: dir, Shell: test.shell + " # " + word, Limits: test.limits,
+					Output: &out})
 				if err != nil {
 					t.Fatalf("Run: %v; it printed:\n%.2000s", err, out.String())
 				}
 				// N-015: a build that hangs, forks without end or fills the disk is ended, and the result says why
 				if !strings.Contains(result.Killed, test.killed) {
-					t.Errorf("Killed = %q, want %q; the exit code is %d; it printed:\n%.2000s", result.Killed, test.killed, result.ExitCode, out.String())
+					t.Errorf("Killed = %q, want %q; the exit code is %d; it printed:\n%.2000s", result.Killed, test.killed,
+						result.ExitCode, out.String())
 				}
 				if err := os.RemoveAll(dir); err != nil {
 					t.Errorf("the folder cannot be removed: %v", err)
@@ -121,7 +129,8 @@ func TestTemporaryFilesAreLimited(t *testing.T) {
 			var size int
 			_, after, _ := strings.Cut(out, "it has ")
 			// N-015: a build that fills its temporary folder gets an error there
-			if _, err := fmt.Sscan(after, &size); err != nil || size > 128*mib || !strings.Contains(out, "No space left on device") {
+			if _, err := fmt.Sscan(after, &size); err != nil || size > 128*mib ||
+				!strings.Contains(out, "No space left on device") {
 				t.Errorf("the file has %d bytes, want at most 128 MiB and an error: %v:\n%s", size, err, out)
 			}
 		})
@@ -135,10 +144,12 @@ func TestOutputIsCut(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			out := show(t, s, sandbox.Command{Dir: dir, Shell: "yes | head -c 20000000; yes | head -c 20000000 >&2; echo ended > ended", Limits: sandbox.Limits{Output: 1001, Wall: patience}})
+			out := show(t, s, sandbox.Command{Dir: dir, Shell: "yes | head -c 20000000; yes | head -c 20000000 >&2; echo " +
+				"ended > ended", Limits: sandbox.Limits{Output: 1001, Wall: patience}})
 			cut := "(the output is cut here: it reached its limit)"
 			// N-015: a build that floods its log has its log cut, and goes on
-			if want := strings.Repeat("y\n", 500) + "y"; !strings.HasPrefix(out, want) || len(out) > len(want)+len(cut)+2 || !strings.Contains(out, cut) {
+			if want := strings.Repeat("y\n", 500) + "y"; !strings.HasPrefix(out, want) || len(out) > len(want)+len(cut)+2 ||
+				!strings.Contains(out, cut) {
 				t.Errorf("the output has %d bytes and ends with %q", len(out), out[max(0, len(out)-100):])
 			}
 			if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
@@ -158,7 +169,8 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("broken") }
 func TestOutputThatFails(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
-	result, err := s.Run(t.Context(), sandbox.Command{Dir: t.TempDir(), Shell: "head -c 5000000 /dev/zero; exit 3", Output: broken{}})
+	result, err := s.Run(t.Context(), sandbox.Command{Dir: t.TempDir(), Shell: "head -c 5000000 /dev/zero; exit 3",
+		Output: broken{}})
 	if err != nil || plain(result) != (sandbox.Result{ExitCode: 3}) {
 		t.Errorf("Run = %+v, %v, want exit code 3", result, err)
 	}
@@ -173,8 +185,9 @@ func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for kind, s := range kinds(t) {
 		for shell, want := range map[string]int{
-			"true": 0, "exit 1": 1, "exit 42": 42, "exit 125": 125, "exit 255": 255, "no-such-command": 127, "/etc": 126, "syntax (": 2,
-			"kill -9 $$": 137, "kill -TERM $$": 143, "kill -SEGV $$": 139, "sh -c 'kill -9 $$'": 137, "(sleep 0.1; exit 7) & exit 5": 5,
+			"true": 0, "exit 1": 1, "exit 42": 42, "exit 125": 125, "exit 255": 255, "no-such-command": 127, "/etc": 126,
+			"syntax (": 2, "kill -9 $$": 137, "kill -TERM $$": 143, "kill -SEGV $$": 139, "sh -c 'kill -9 $$'": 137,
+			"(sleep 0.1; exit 7) & exit 5": 5,
 		} {
 			t.Run(kind+"/"+shell, func(t *testing.T) {
 				t.Parallel()
@@ -215,7 +228,8 @@ func TestStreaming(t *testing.T) {
 				}
 			})
 			result, err := s.Run(t.Context(), sandbox.Command{
-				Dir: dir, Output: output, Shell: "echo first; while [ ! -e go ]; do sleep 0.02; done; echo last >&2", Limits: sandbox.Limits{Wall: patience},
+				Dir: dir, Output: output, Shell: "echo first; while [ ! -e go ]; do sleep 0.02; done; echo last >&2",
+				Limits: sandbox.Limits{Wall: patience},
 			})
 			if got, want := out.String(), "first\nlast\n"; err != nil || plain(result) != (sandbox.Result{}) || got != want {
 				t.Errorf("Run = %+v, %v with output %q, want %q", result, err, got, want)
@@ -234,7 +248,8 @@ func TestCancel(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			output := reacting(func(string) { cancel() })
-			result, err := s.Run(ctx, sandbox.Command{Dir: t.TempDir(), Output: output, Shell: `trap "" TERM; (sleep 600; true) & echo up; while :; do sleep 600; done # ` + word})
+			result, err := s.Run(ctx, sandbox.Command{Dir: t.TempDir(), Output: output,
+				Shell: `trap "" TERM; (sleep 600; true) & echo up; while :; do sleep 600; done # ` + word})
 			if landfall.KindOf(err) != landfall.Canceled || !errors.Is(err, context.Canceled) || result.Killed != "" {
 				t.Errorf("Run = %+v, %v, want Canceled", result, err)
 			}
@@ -266,7 +281,8 @@ func TestBesideEachOther(t *testing.T) {
 					Dir: dir, Output: &out, Proxy: proxy, Env: map[string]string{"N": fmt.Sprint(i)},
 					Shell: `echo $N > mine; echo $N > $TMPDIR/mine; for i in 1 2 3 4 5; do sleep 0.05; echo $N; done; cat mine $TMPDIR/mine; exit $N`,
 				})
-				if want := strings.Repeat(fmt.Sprintf("%d\n", i), 7); err != nil || plain(result) != (sandbox.Result{ExitCode: i}) || out.String() != want {
+				if want := strings.Repeat(fmt.Sprintf("%d\n", i), 7); err != nil ||
+					plain(result) != (sandbox.Result{ExitCode: i}) || out.String() != want {
 					t.Errorf("Run = %+v, %v with output %q, want exit code %d and %q", result, err, out.String(), i, want)
 				}
 			})

@@ -178,7 +178,8 @@ func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 
 // kernelEnforces reports whether the kernel enforces every limit by itself.
 func (r *run) kernelEnforces() bool {
-	return r.sandbox.mode != Off && (r.sandbox.sized || r.initWord != "") && r.group.memory != "" && r.group.processes != ""
+	return r.sandbox.mode != Off && (r.sandbox.sized || r.initWord != "") && r.group.memory != "" &&
+		r.group.processes != ""
 }
 
 // pipes makes the three pipes, and returns the program's ends.

@@ -45,7 +45,8 @@ func TestProgram(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			word := fmt.Sprintf("landfall-program-%d", os.Getpid())
 			p := start(t, s, sandbox.Program{
-				Dir: dir, Args: shell(`while read -r line; do echo "$GREETING $line"; echo "$line was here" >&2; done; exit 7 # ` + word), Env: map[string]string{"GREETING": "hello"},
+				Dir: dir, Args: shell(`while read -r line; do echo "$GREETING $line"; echo "$line was here" >&2; done; exit 7 # ` +
+					word), Env: map[string]string{"GREETING": "hello"},
 			})
 			out, log := bufio.NewReader(p.Stdout), bufio.NewReader(p.Stderr)
 			for _, name := range []string{"Ada", "Grace"} {
@@ -78,7 +79,9 @@ func TestProgramIsKilled(t *testing.T) {
 	for kind, s := range kinds(t) {
 		t.Run(kind, func(t *testing.T) {
 			word := fmt.Sprintf("landfall-deaf-%d", os.Getpid())
-			p := start(t, s, sandbox.Program{Dir: dir, Args: shell(`trap "" TERM INT HUP; sleep 600 & setsid sleep 600 & echo ready; while :; do sleep 0.1; done # ` + word)})
+			p := start(t, s, sandbox.Program{Dir: dir,
+				Args: shell(`trap "" TERM INT HUP; sleep 600 & setsid sleep 600 & echo ready; while :; do sleep 0.1; done # ` +
+					word)})
 			if said, err := bufio.NewReader(p.Stdout).ReadString('\n'); said != "ready\n" {
 				t.Fatalf("it says %q, %v", said, err)
 			}
@@ -108,7 +111,8 @@ func TestProgramOutOfMemory(t *testing.T) {
 			if s.Kind() == "off" {
 				at = self(t)
 			}
-			p := start(t, s, sandbox.Program{Args: []string{at, "probe", "hog", "1500000000"}, Limits: sandbox.Limits{Memory: 256 * mib}})
+			p := start(t, s, sandbox.Program{Args: []string{at, "probe", "hog", "1500000000"},
+				Limits: sandbox.Limits{Memory: 256 * mib}})
 			result, err := p.Result()
 			// N-023: what is killed for its memory is said to be
 			if want := "memory limit of 256 MiB"; err != nil || !strings.Contains(result.Killed, want) {
@@ -126,14 +130,16 @@ func TestProgramSeesLittle(t *testing.T) {
 	testkit.Program(t, filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho handled\n"))
 	s := confined(t)
 	p := start(t, s, sandbox.Program{
-		Args: shell(`pwd; ./handler; echo x > here || echo no; head -c 9M /dev/zero > /tmp/big || echo full; stat -c %s /tmp/big; id -u; hostname; ls /proc/self/fd | wc -l`),
-		Dir:  dir, Limits: sandbox.Limits{Disk: 8 * mib},
+		Args: shell(
+			`pwd; ./handler; echo x > here || echo no; head -c 9M /dev/zero > /tmp/big || echo full; stat -c %s /tmp/big; id -u; hostname; ls /proc/self/fd | wc -l`),
+		Dir: dir, Limits: sandbox.Limits{Disk: 8 * mib},
 	})
 	out, err := io.ReadAll(p.Stdout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := sandbox.WithoutNames(s, string(out)), "/function\nhandled\nno\nfull\n8388608\n65534\nfunction\n4\n"; got != want {
+	if got, want := sandbox.WithoutNames(s, string(out)),
+		"/function\nhandled\nno\nfull\n8388608\n65534\nfunction\n4\n"; got != want {
 		t.Errorf("it prints\n%swant\n%s", got, want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "here")); err == nil {
@@ -148,7 +154,8 @@ func TestProgramHasAShareOfTheProcessors(t *testing.T) {
 	if !sandbox.HasGroups(s) {
 		t.Fatal("no control groups can be made here")
 	}
-	p := start(t, s, sandbox.Program{Args: []string{sandbox.InitAt, "probe", "burn", "300ms"}, Limits: sandbox.Limits{CPU: 200}})
+	p := start(t, s, sandbox.Program{Args: []string{sandbox.InitAt, "probe", "burn", "300ms"},
+		Limits: sandbox.Limits{CPU: 200}})
 	out, err := io.ReadAll(p.Stdout)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +170,8 @@ func TestProgramHasAShareOfTheProcessors(t *testing.T) {
 func TestProgramRefused(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	s := sandbox.Detect(t.Context(), sandbox.Auto)
-	if _, err := s.Start(sandbox.Program{Args: shell("true"), Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "functions are refused") {
+	if _, err := s.Start(sandbox.Program{Args: shell("true"), Dir: t.TempDir()}); err == nil ||
+		!strings.Contains(err.Error(), "functions are refused") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -175,7 +183,8 @@ func TestProgramNetwork(t *testing.T) {
 	s := confined(t)
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
-	line := fmt.Sprintf(`echo "$HTTP_PROXY|$https_proxy"; HTTPS_PROXY=http://127.0.0.1:3128 %[1]s probe get http://localhost:80/; %[1]s probe dial tcp %[2]s`, sandbox.InitAt, host(t, server))
+	line := fmt.Sprintf(
+		`echo "$HTTP_PROXY|$https_proxy"; HTTPS_PROXY=http://127.0.0.1:3128 %[1]s probe get http://localhost:80/; %[1]s probe dial tcp %[2]s`, sandbox.InitAt, host(t, server))
 	for proxy, want := range map[*sandbox.Proxy][]string{
 		{}:  {"http://127.0.0.1:3128|http://127.0.0.1:3128\n", "403 localhost is a private address", "\nfailed "},
 		nil: {"|\n", "failed EAFNOSUPPORT\n", "\nfailed "},
@@ -209,13 +218,18 @@ func TestLandlock(t *testing.T) {
 		s       *sandbox.Sandbox
 		refused string
 	}{"alone": {s, "Read-only file system"}, "by bubblewrap": {sandbox.WithoutAlone(s), refused}} {
-		p := start(t, test.s, sandbox.Program{Args: shell(`exec 2>&1; (: > /dev/tty); mkdir /tmp/a /tmp/b && echo x > /tmp/a/f && mv /tmp/a/f /tmp/b/ && cat /tmp/b/f; echo y > /dev/shm/f; cat /dev/shm/f; cp /bin/true /tmp && /tmp/true && echo z > /dev/null && echo done`)})
+		p := start(t, test.s,
+			sandbox.Program{
+				Args: shell(
+					`exec 2>&1; (: > /dev/tty); mkdir /tmp/a /tmp/b && echo x > /tmp/a/f && mv /tmp/a/f /tmp/b/ && cat /tmp/b/f; echo y > /dev/shm/f; cat /dev/shm/f; cp /bin/true /tmp && /tmp/true && echo z > /dev/null && echo done`)})
 		out, err := io.ReadAll(p.Stdout)
 		if err != nil || !strings.Contains(string(out), test.refused) || !strings.HasSuffix(string(out), "x\ny\ndone\n") {
 			t.Errorf("%s: it prints %q, %v; want %q once", kind, out, err, test.refused)
 		}
 	}
-	if out := show(t, s, sandbox.Command{Shell: `mkdir a b && echo x > a/f && mv a/f b/ && ln b/f a/g && cat a/g && cp /bin/true . && ./true && echo done`}); out != "x\ndone\n" {
+	if out := show(t, s,
+		sandbox.Command{
+			Shell: `mkdir a b && echo x > a/f && mv a/f b/ && ln b/f a/g && cat a/g && cp /bin/true . && ./true && echo done`}); out != "x\ndone\n" {
 		t.Errorf("the build prints %q", out)
 	}
 	for _, lack := range sandbox.WatchOnly(s).Lacks() {
@@ -237,7 +251,8 @@ func TestFiles(t *testing.T) {
 	line := shell(`cat /secrets/shop/key/part; cat /configs/shop/queue/URL; cat /userfunc/deployarchive/word
 stat -c %a /secrets/shop/key/part; test "$(stat -c %u /secrets/shop/key/part)" = "$(id -u)" && echo its own
 echo other > /secrets/shop/key/part; echo more > /configs/more; ls /secrets /configs; grep " /secrets " /proc/mounts`)
-	files := map[string]string{"/secrets/shop/key/part": "a secret\n", "/configs/shop/queue/URL": "a\x00b\n", "/configs/shop/large": strings.Repeat("x", 1<<20)}
+	files := map[string]string{"/secrets/shop/key/part": "a secret\n", "/configs/shop/queue/URL": "a\x00b\n",
+		"/configs/shop/large": strings.Repeat("x", 1<<20)}
 	const own = "400\nits own\n"
 	for way, test := range map[string]struct {
 		box   *sandbox.Sandbox
@@ -245,13 +260,15 @@ echo other > /secrets/shop/key/part; echo more > /configs/more; ls /secrets /con
 		only  string // how the folders are mounted
 	}{
 		"alone": {s, own, " ro,"}, "by bubblewrap": {sandbox.WithoutAlone(s), own, " "},
-		"without Landlock": {sandbox.WithoutLandlock(s), map[bool]string{true: "444\n", false: own}[os.Geteuid() == 0], " ro,"},
+		"without Landlock": {sandbox.WithoutLandlock(s),
+			map[bool]string{true: "444\n", false: own}[os.Geteuid() == 0], " ro,"},
 	} {
 		t.Run(way, func(t *testing.T) {
 			box := test.box
 			p := start(t, box, sandbox.Program{Args: line, Dir: dir, Files: files})
 			said, err := io.ReadAll(p.Stdout)
-			if want := "a secret\na\x00b\nhello\n" + test.owned + "/configs:"; err != nil || !strings.HasPrefix(string(said), want) {
+			if want := "a secret\na\x00b\nhello\n" + test.owned + "/configs:"; err != nil ||
+				!strings.HasPrefix(string(said), want) {
 				log, _ := io.ReadAll(p.Stderr)
 				t.Errorf("it says %q, %v, and %q; want %q", said, err, log, want)
 			}

@@ -252,7 +252,8 @@ func (p *Proxy) check(host, port string, addresses []netip.Addr) error {
 	}
 	host = outbound.CanonicalHost(host)
 	if port != "80" && port != "443" {
-		return refusedHost(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host), net.JoinHostPort(host, port))
+		return refusedHost(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host),
+			net.JoinHostPort(host, port))
 	}
 	if len(addresses) == 0 {
 		return nil

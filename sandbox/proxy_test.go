@@ -118,11 +118,14 @@ func TestProxyReaches(t *testing.T) {
 	var asked log
 	proxy := &sandbox.Proxy{AllowedHosts: []string{host(t, plain), "LocalHost"}, Log: asked.add}
 	local := strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)
-	out := show(t, s, sandbox.Command{Proxy: proxy, Shell: fmt.Sprintf(`p="%s probe get"; $p %s/a; $p %s/b; $p %s/c; $p http://127.0.0.1:1/d; echo $HTTP_PROXY $http_proxy $HTTPS_PROXY $https_proxy`,
-		sandbox.InitAt, plain.URL, local, other.URL)})
+	out := show(t, s, sandbox.Command{Proxy: proxy,
+		Shell: fmt.Sprintf(
+			`p="%s probe get"; $p %s/a; $p %s/b; $p %s/c; $p http://127.0.0.1:1/d; echo $HTTP_PROXY $http_proxy $HTTPS_PROXY $https_proxy`,
+			sandbox.InitAt, plain.URL, local, other.URL)})
 	for _, want := range []string{
 		"200 served /a for " + host(t, plain), "200 served /b for " + strings.TrimPrefix(local, "https://"),
-		"403 the sandbox reaches the ports 80 and 443 only", strings.Repeat("http://127.0.0.1:3128 ", 3) + "http://127.0.0.1:3128",
+		"403 the sandbox reaches the ports 80 and 443 only",
+		strings.Repeat("http://127.0.0.1:3128 ", 3) + "http://127.0.0.1:3128",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
@@ -141,15 +144,20 @@ func TestProxyReaches(t *testing.T) {
 // encodings are ways to write addresses that are not for builds.
 func encodings() []string {
 	return []string{
-		"127.0.0.1", "127.0.0.1.", "127.0.0.2", "127.1", "127.0.1", "127.255.255.254", "2130706433", "0x7f000001", "0x7f.0x0.0x0.0x1", "0x7f.1",
-		"0177.0.0.1", "0177.1", "017700000001", "00000177.0.0.1", "127.000.000.001", "127.0.0.1%00", "127%2e0%2e0%2e1", "127。0。0。1", "１２７.０.０.１", "①②⑦.⓪.⓪.①",
-		"localhost", "LOCALHOST", "localhost.", "LocalHost.", "localhost.localdomain", "ip6-localhost", "[::1]", "[0:0:0:0:0:0:0:1]", "[0000::0001]", "[::1%25lo]",
-		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:0:127.0.0.1]", "[::127.0.0.1]", "[::7f00:1]", "[64:ff9b::127.0.0.1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:7f00:1::]", "[::]",
-		"0", "0.0.0.0", "0.0", "00000000000", "0x0", "0.0.0.1", "255.255.255.255", "224.0.0.1", "240.0.0.1", "[ff02::1]",
-		"169.254.169.254", "169.254.169.254.", "169.16689662", "2852039166", "0xa9fea9fe", "0xa9.0xfe.0xa9.0xfe", "0251.0376.0251.0376", "0xA9.254.43518", "169.254.0xa9fe", "[::ffff:169.254.169.254]",
-		"[::ffff:a9fe:a9fe]", "[::a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[fe80::1]", "[fe80::a9fe:a9fe%25eth0]", "[fd00:ec2::254]", "[fec0::1]", "169.254.170.2", "100.100.100.200",
-		"192.0.0.192", "168.63.129.16", "10.0.0.1", "10.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "192.168.257", "100.64.0.1", "198.18.0.1",
-		"[fc00::1]", "[::ffff:10.0.0.1]", "[2001:db8::1]", "[3fff::1]", "user@127.0.0.1", "127.0.0.1#", "127.0.0.1?", "127.0.0.1/", "example.com@127.0.0.1", "",
+		"127.0.0.1", "127.0.0.1.", "127.0.0.2", "127.1", "127.0.1", "127.255.255.254", "2130706433", "0x7f000001",
+		"0x7f.0x0.0x0.0x1", "0x7f.1", "0177.0.0.1", "0177.1", "017700000001", "00000177.0.0.1", "127.000.000.001",
+		"127.0.0.1%00", "127%2e0%2e0%2e1", "127。0。0。1", "１２７.０.０.１", "①②⑦.⓪.⓪.①", "localhost",
+		"LOCALHOST", "localhost.", "LocalHost.", "localhost.localdomain", "ip6-localhost", "[::1]", "[0:0:0:0:0:0:0:1]",
+		"[0000::0001]", "[::1%25lo]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:0:127.0.0.1]", "[::127.0.0.1]",
+		"[::7f00:1]", "[64:ff9b::127.0.0.1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:7f00:1::]", "[::]", "0",
+		"0.0.0.0", "0.0", "00000000000", "0x0", "0.0.0.1", "255.255.255.255", "224.0.0.1", "240.0.0.1", "[ff02::1]",
+		"169.254.169.254", "169.254.169.254.", "169.16689662", "2852039166", "0xa9fea9fe", "0xa9.0xfe.0xa9.0xfe",
+		"0251.0376.0251.0376", "0xA9.254.43518", "169.254.0xa9fe", "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]",
+		"[::a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[fe80::1]", "[fe80::a9fe:a9fe%25eth0]",
+		"[fd00:ec2::254]", "[fec0::1]", "169.254.170.2", "100.100.100.200", "192.0.0.192", "168.63.129.16", "10.0.0.1",
+		"10.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "192.168.257", "100.64.0.1", "198.18.0.1", "[fc00::1]",
+		"[::ffff:10.0.0.1]", "[2001:db8::1]", "[3fff::1]", "user@127.0.0.1", "127.0.0.1#", "127.0.0.1?", "127.0.0.1/",
+		"example.com@127.0.0.1", "",
 	}
 }
 
@@ -159,10 +167,13 @@ func TestProxyRefusesPrivateAddresses(t *testing.T) {
 	proxy := httptest.NewServer(&sandbox.Proxy{AllowedHosts: []string{"internal.example", "127.0.0.1:1"}})
 	t.Cleanup(proxy.Close)
 	for _, name := range encodings() {
-		for form, line := range map[string]string{"CONNECT": "CONNECT %s:443 HTTP/1.1\r\nHost: %[1]s\r\n\r\n", "GET": "GET http://%s/latest/meta-data/ HTTP/1.1\r\nHost: example.com\r\n\r\n", "port 80": "GET http://%s:80/ HTTP/1.1\r\nHost: %[1]s\r\n\r\n"} {
+		for form, line := range map[string]string{"CONNECT": "CONNECT %s:443 HTTP/1.1\r\nHost: %[1]s\r\n\r\n",
+			"GET":     "GET http://%s/latest/meta-data/ HTTP/1.1\r\nHost: example.com\r\n\r\n",
+			"port 80": "GET http://%s:80/ HTTP/1.1\r\nHost: %[1]s\r\n\r\n"} {
 			t.Run(form+" "+name, func(t *testing.T) {
 				t.Parallel()
-				if status, body := ask(t, proxy, fmt.Sprintf(line, name)); status != http.StatusForbidden && status != http.StatusBadRequest {
+				if status, body := ask(t, proxy, fmt.Sprintf(line, name)); status != http.StatusForbidden &&
+					status != http.StatusBadRequest {
 					t.Errorf("the proxy answered %d %q, want 403 or 400", status, body)
 				} else if strings.Contains(body, "connection refused") || strings.Contains(body, "timeout") {
 					t.Errorf("the proxy tried: %q", body)
@@ -212,16 +223,24 @@ func TestProxyRefusesPorts(t *testing.T) {
 		status int
 		want   string
 	}{
-		"a tunnel to mail":       {"CONNECT 1.1.1.1:25 HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
-		"a tunnel to ssh":        {"CONNECT 1.1.1.1:22 HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
-		"a named port":           {"CONNECT 1.1.1.1:smtp HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "Bad Request"},
-		"no port":                {"CONNECT 1.1.1.1 HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "is no address"},
-		"a request to a port":    {"GET http://1.1.1.1:8080/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
-		"the host at its port":   {"GET http://127.0.0.1:" + port + "/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
-		"another port of a host": {"CONNECT 127.0.0.1:" + port + " HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
-		"no proxy request":       {"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", http.StatusBadRequest, "a proxy for what runs in the sandbox"},
-		"another scheme":         {"GET ftp://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "a proxy for what runs in the sandbox"},
-		"https without a tunnel": {"GET https://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "a proxy for what runs in the sandbox"},
+		"a tunnel to mail": {"CONNECT 1.1.1.1:25 HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden,
+			"ports 80 and 443 only"},
+		"a tunnel to ssh": {"CONNECT 1.1.1.1:22 HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden,
+			"ports 80 and 443 only"},
+		"a named port": {"CONNECT 1.1.1.1:smtp HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "Bad Request"},
+		"no port":      {"CONNECT 1.1.1.1 HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "is no address"},
+		"a request to a port": {"GET http://1.1.1.1:8080/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden,
+			"ports 80 and 443 only"},
+		"the host at its port": {"GET http://127.0.0.1:" + port + "/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden,
+			"ports 80 and 443 only"},
+		"another port of a host": {"CONNECT 127.0.0.1:" + port + " HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden,
+			"ports 80 and 443 only"},
+		"no proxy request": {"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", http.StatusBadRequest,
+			"a proxy for what runs in the sandbox"},
+		"another scheme": {"GET ftp://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest,
+			"a proxy for what runs in the sandbox"},
+		"https without a tunnel": {"GET https://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest,
+			"a proxy for what runs in the sandbox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -269,7 +288,8 @@ func TestProxyBehindAProxy(t *testing.T) {
 		}
 	}
 	for _, name := range encodings() {
-		if status, body := ask(t, proxy, fmt.Sprintf("CONNECT %s:443 HTTP/1.1\r\nHost: %[1]s\r\n\r\n", name)); status != http.StatusForbidden && status != http.StatusBadRequest {
+		if status, body := ask(t, proxy, fmt.Sprintf("CONNECT %s:443 HTTP/1.1\r\nHost: %[1]s\r\n\r\n",
+			name)); status != http.StatusForbidden && status != http.StatusBadRequest {
 			t.Errorf("%s: the proxy answered %d %q, want 403 or 400", name, status, body)
 		}
 	}

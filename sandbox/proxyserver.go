@@ -46,12 +46,13 @@ func newProxyServer(handler http.Handler, connections int) (*proxyServer, *os.Fi
 		return nil, nil, errors.New("not a unix socket")
 	}
 	s := &proxyServer{control: control, connections: connections}
-	s.server = &http.Server{ReadHeaderTimeout: dialTimeout, IdleTimeout: idleTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.begin() {
-			defer s.busy.Done()
-			handler.ServeHTTP(w, r)
-		}
-	})}
+	s.server = &http.Server{ReadHeaderTimeout: dialTimeout, IdleTimeout: idleTimeout,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if s.begin() {
+				defer s.busy.Done()
+				handler.ServeHTTP(w, r)
+			}
+		})}
 	return s, theirs, nil
 }
 

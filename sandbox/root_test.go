@@ -16,7 +16,8 @@ import (
 // Without a sandbox nothing holds a program in a root of its own: it would see the machine.
 func TestRootNeedsSandbox(t *testing.T) {
 	t.Parallel()
-	_, err := sandbox.Detect(t.Context(), sandbox.Off).Start(sandbox.Program{Args: shell("ls /"), Dir: "/", Root: t.TempDir()})
+	_, err := sandbox.Detect(t.Context(), sandbox.Off).Start(sandbox.Program{Args: shell("ls /"), Dir: "/",
+		Root: t.TempDir()})
 	if landfall.KindOf(err) != landfall.Forbidden || !strings.Contains(landfall.MessageOf(err), "without a sandbox") {
 		t.Errorf("the error is %v, want that it is refused", err)
 	}
@@ -55,7 +56,8 @@ func imageRoot(t *testing.T, program string) string {
 			put(path, path)
 		}
 	}
-	for name := range strings.FieldsSeq("sh cat ls mount umount unshare nsenter chroot head tr grep date dmesg id su nice hostname mknod stat chmod touch rm sleep true env mkdir") {
+	for name := range strings.FieldsSeq("sh cat ls mount umount unshare nsenter chroot head tr grep date dmesg id su " +
+		"nice hostname mknod stat chmod touch rm sleep true env mkdir") {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)
@@ -87,9 +89,11 @@ func TestRootIsAll(t *testing.T) {
 	for way, s := range map[string]*sandbox.Sandbox{
 		"alone": s, "by bubblewrap": sandbox.WithInit(sandbox.WithoutAlone(s), smallInit(t, t.TempDir())),
 	} {
-		p := start(t, s, sandbox.Program{Dir: "/function", Root: root, Args: shell(`pwd; hostname; id -u; echo x > /tmp/x && cat /tmp/x
+		p := start(t, s, sandbox.Program{Dir: "/function", Root: root,
+			Args: shell(`pwd; hostname; id -u; echo x > /tmp/x && cat /tmp/x
 echo /*; echo /etc/* /usr/*; ls /up/etc; [ -e /proc/of-the-image ] || [ -e /tmp/of-the-image ] || cat /proc/self/status > /dev/null && echo there; /probe probe mount`)})
-		want := "/function\nfunction\n65534\nx\n/bin /dev /etc /function /lib /lib64 /probe /proc /run /tmp /up\n/etc/of-the-image /usr/*\nof-the-image\nthere\nmount EPERM\n"
+		want := "/function\nfunction\n65534\nx\n/bin /dev /etc /function /lib /lib64 /probe /proc /run /tmp " +
+			"/up\n/etc/of-the-image /usr/*\nof-the-image\nthere\nmount EPERM\n"
 		if got := sandbox.WithoutNames(s, said(t, p)); got != want {
 			t.Errorf("%s: it sees\n%s\nwant\n%s", way, got, want)
 		}

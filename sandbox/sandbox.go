@@ -45,7 +45,8 @@ type Sandbox struct {
 
 // Detect finds out what can confine processes on this machine, and removes what a killed server left.
 func Detect(ctx context.Context, mode Mode) *Sandbox {
-	s := &Sandbox{mode: mode, walled: inner.HasLandlock(), groups: findGroups(ctx), filters: map[inner.Walls]func() ([]byte, error){}}
+	s := &Sandbox{mode: mode, walled: inner.HasLandlock(), groups: findGroups(ctx),
+		filters: map[inner.Walls]func() ([]byte, error){}}
 	for _, network := range []inner.Network{inner.Nothing, inner.Proxied, inner.Itself} {
 		for _, walls := range []inner.Walls{{}, {Charged: true}, {Own: true}, {Charged: true, Own: true}} {
 			walls.Network = network
@@ -113,15 +114,19 @@ func (s *Sandbox) Lacks() []string {
 		lacks = append(lacks, "control groups ("+s.groups.why+"): limits are held by a watch, which is late by a moment")
 	}
 	if s.groups.memory == "" {
-		lacks = append(lacks, "a control group for memory: processes, files in memory, pipes, sockets, locks, watches and the kernel's tables "+
-			"are added up by the watch; refused are memfd_create, System V IPC, message queues, shared memory without a file, splice and sendfile; "+
-			"not added up are descriptors under way from one process to another, of which there are 1,277 at most")
+		lacks = append(lacks,
+			"a control group for memory: processes, files in memory, pipes, sockets, locks, watches and the kernel's tables "+
+				"are added up by the watch; refused are memfd_create, System V IPC, message queues, shared memory without a "+
+				"file, splice and sendfile; "+
+				"not added up are descriptors under way from one process to another, of which there are 1,277 at most")
 		if s.socketsReason != "" {
-			lacks = append(lacks, "news of sockets from the kernel ("+s.socketsReason+"): what lies in them is not added up to memory")
+			lacks = append(lacks, "news of sockets from the kernel ("+s.socketsReason+
+				"): what lies in them is not added up to memory")
 		}
 	}
 	if s.groups.memory != "" && s.groups.swaps {
-		lacks = append(lacks, "a limit of swap in the control group for memory: a process may hold more than its limit, there")
+		lacks = append(lacks,
+			"a limit of swap in the control group for memory: a process may hold more than its limit, there")
 	}
 	if s.users == nil {
 		lacks = append(lacks, "users of its own for each sandbox: inotify is refused, and pipes keep their size; "+
@@ -131,7 +136,8 @@ func (s *Sandbox) Lacks() []string {
 		lacks = append(lacks, "a control group for processors: they are shared without limits")
 	}
 	if !s.direct {
-		lacks = append(lacks, "namespaces of the server's own making ("+s.indirectReason+"): functions are started by bubblewrap, in twice the time")
+		lacks = append(lacks, "namespaces of the server's own making ("+s.indirectReason+
+			"): functions are started by bubblewrap, in twice the time")
 	}
 	if !s.sized {
 		lacks = append(lacks, "a bubblewrap with --size: /tmp is as large as its memory")
@@ -143,9 +149,10 @@ func (s *Sandbox) Lacks() []string {
 // MiB of output. A command that reaches the limit of time, memory, disk or processes is ended, with all that it
 // started.
 type Limits struct {
-	Wall      time.Duration
-	Memory    int64 // bytes of all its processes, including its files in /tmp, which take at most half of it
-	Disk      int64 // bytes in Dir; every file counts as whole blocks, including files that are open and have no name any more
+	Wall   time.Duration
+	Memory int64 // bytes of all its processes, including its files in /tmp, which take at most half of it
+	// bytes in Dir; every file counts as whole blocks, including files that are open and have no name any more
+	Disk      int64
 	Processes int   // processes and threads at the same time, including a few of ours
 	Output    int64 // bytes; further output is dropped, and a line says so
 	CPU       int   // thousandths of a processor; 0: no limit. Enforced only where control groups can be made
@@ -179,8 +186,9 @@ type Command struct {
 	// made for this command: when the server is root, everything in it gets the command's user as owner.
 	Dir string
 
-	Env    map[string]string // in addition to PATH, HOME, TMPDIR, LANG and the proxy's address
-	Files  map[string]string // small files in memory for the command alone, by their paths below /secrets or /configs; none without a sandbox
+	Env map[string]string // in addition to PATH, HOME, TMPDIR, LANG and the proxy's address
+	// small files in memory for the command alone, by their paths below /secrets or /configs; none without a sandbox
+	Files  map[string]string
 	Limits Limits
 	Output io.Writer // gets standard output and error, as they are written; nil: nobody
 
@@ -208,7 +216,8 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	c.Limits = c.Limits.withDefaults()
 	r := &run{
-		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir, output: &limitedWriter{to: c.Output, left: c.Limits.Output},
+		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir,
+		output: &limitedWriter{to: c.Output, left: c.Limits.Output},
 	}
 	result, err := r.do(ctx)
 	if result.Dir = r.at; s.mode == Off {
@@ -228,7 +237,8 @@ func (s *Sandbox) refused(op landfall.Op, what string) error {
 	if s.Kind() != "none" {
 		return nil
 	}
-	return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: what + " are refused because nothing can confine them: " + s.remedy()}
+	return &landfall.Error{Op: op, Kind: landfall.Forbidden,
+		Message: what + " are refused because nothing can confine them: " + s.remedy()}
 }
 
 // remedy says why processes cannot be confined, and what to do about it.

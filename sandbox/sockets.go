@@ -44,12 +44,14 @@ func socketKinds() []socketKind {
 	word := binary.NativeEndian.AppendUint32
 	states := func(b []byte) []byte { return word(b, allStates) }
 	ip := append([]byte{1 << (memoryOfIP - 1), 0}, append(states(nil), make([]byte, 48)...)...)
-	unixRequest := append(word(word(states([]byte{0, 0}), 0), 1<<queueOfUnix|1<<memoryOfUnix|1<<peerOfUnix), make([]byte, 8)...)
+	unixRequest := append(word(word(states([]byte{0, 0}), 0), 1<<queueOfUnix|1<<memoryOfUnix|1<<peerOfUnix),
+		make([]byte, 8)...)
 	link := append(word(word([]byte{0, 0}, 0), 1), make([]byte, 8)...)
 	return []socketKind{
 		{unix.AF_UNIX, 0, unixRequest, sizeOfUnix, memoryOfUnix},
-		{unix.AF_INET, unix.IPPROTO_TCP, ip, sizeOfIP, memoryOfIP}, {unix.AF_INET6, unix.IPPROTO_TCP, ip, sizeOfIP, memoryOfIP},
-		{unix.AF_INET, unix.IPPROTO_UDP, ip, sizeOfIP, memoryOfIP}, {unix.AF_INET6, unix.IPPROTO_UDP, ip, sizeOfIP, memoryOfIP},
+		{unix.AF_INET, unix.IPPROTO_TCP, ip, sizeOfIP, memoryOfIP},
+		{unix.AF_INET6, unix.IPPROTO_TCP, ip, sizeOfIP, memoryOfIP}, {unix.AF_INET, unix.IPPROTO_UDP, ip, sizeOfIP,
+			memoryOfIP}, {unix.AF_INET6, unix.IPPROTO_UDP, ip, sizeOfIP, memoryOfIP},
 		{unix.AF_NETLINK, allOfLink, link, sizeOfLink, memoryOfLink},
 	}
 }
@@ -170,7 +172,8 @@ func (k socketKind) held(message []byte) int64 {
 		value := rest[header:size]
 		number := func(i int) int64 { return int64(binary.NativeEndian.Uint32(value[4*i:])) }
 		switch kind := binary.NativeEndian.Uint16(rest[2:]); {
-		case kind == k.attribute && len(value) >= 8*4: // struct sk_meminfo: received, its limit, sent, its limit, reserved, queued, options, backlog
+		// struct sk_meminfo: received, its limit, sent, its limit, reserved, queued, options, backlog
+		case kind == k.attribute && len(value) >= 8*4:
 			total += number(0) + number(4) + number(6) + number(7)
 			sent = max(number(2), number(5))
 		case k.family == unix.AF_UNIX && kind == queueOfUnix && len(value) >= 4:

@@ -49,7 +49,8 @@ func mapped(file string, u *users) bool {
 	}
 	for line := range strings.Lines(string(data)) {
 		var first, outside, count int
-		if _, err := fmt.Sscan(line, &first, &outside, &count); err == nil && first <= u.first && u.first+u.count <= first+count {
+		if _, err := fmt.Sscan(line, &first, &outside, &count); err == nil && first <= u.first &&
+			u.first+u.count <= first+count {
 			return true
 		}
 	}

@@ -124,13 +124,15 @@ func TestUsersOfTheirOwn(t *testing.T) {
 		s      *sandbox.Sandbox
 		larger string
 	}{
-		"alone": {s, "done"}, "by bubblewrap": {sandbox.WithoutAlone(s), "done"}, "without control groups": {sandbox.WatchOnly(s), "EPERM"},
+		"alone": {s, "done"}, "by bubblewrap": {sandbox.WithoutAlone(s), "done"},
+		"without control groups": {sandbox.WatchOnly(s), "EPERM"},
 	} {
 		if way != "without control groups" && !sandbox.HasGroups(s) {
 			continue
 		}
 		got, err := beside(test.s, t.TempDir())
-		if want := "watch done\npipe done\n65536 bytes\nlarger " + test.larger + "\nall\nanswer done\n"; err != nil || got != want {
+		if want := "watch done\npipe done\n65536 bytes\nlarger " + test.larger + "\nall\nanswer done\n"; err != nil ||
+			got != want {
 			t.Errorf("%s: beside a greedy one it says\n%s%v\nwant\n%s", way, got, err, want)
 		}
 	}
@@ -171,7 +173,8 @@ func TestUsersShared(t *testing.T) {
 		t.Error(err)
 	}
 	check(got)
-	if lacks := strings.Join(s.Lacks(), "\n"); !strings.Contains(lacks, "users of its own for each sandbox: inotify is refused") {
+	if lacks := strings.Join(s.Lacks(), "\n"); !strings.Contains(lacks,
+		"users of its own for each sandbox: inotify is refused") {
 		t.Errorf("what is lacking is\n%s\nwant that it says what is refused", lacks)
 	}
 }
@@ -205,7 +208,8 @@ func TestUsersOnTheHost(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	show(t, s, sandbox.Command{Dir: dir, Shell: "mkdir made && echo x > made/file && chmod 600 made/file && chmod 700 made"})
+	show(t, s,
+		sandbox.Command{Dir: dir, Shell: "mkdir made && echo x > made/file && chmod 600 made/file && chmod 700 made"})
 	if text, err := os.ReadFile(filepath.Join(dir, "made", "file")); err != nil || string(text) != "x\n" {
 		t.Errorf("what it made is %q, %v", text, err)
 	}
@@ -219,13 +223,15 @@ func TestUserInImage(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
 	root := imageRoot(t, "/usr/bin/id")
-	if err := os.WriteFile(filepath.Join(root, "etc", "passwd"), []byte("daemon:x:1:1::/:/bin/false\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "etc", "passwd"), []byte("daemon:x:1:1::/:/bin/false\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	for way, s := range map[string]*sandbox.Sandbox{
 		"alone": s, "by bubblewrap": sandbox.WithInit(sandbox.WithoutAlone(s), smallInit(t, t.TempDir())),
 	} {
-		p := start(t, s, sandbox.Program{Dir: "/function", Root: root, Args: shell("cat /etc/passwd; echo x > /etc/passwd || echo no")})
+		p := start(t, s, sandbox.Program{Dir: "/function", Root: root,
+			Args: shell("cat /etc/passwd; echo x > /etc/passwd || echo no")})
 		want := "nobody:x:65534:65534:nobody:/tmp:/bin/sh\ndaemon:x:1:1::/:/bin/false\nno\n"
 		if got := sandbox.WithoutNames(s, said(t, p)); got != want {
 			t.Errorf("%s: it sees\n%s\nwant\n%s", way, got, want)

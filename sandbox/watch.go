@@ -87,7 +87,8 @@ func (w *watch) kill(ended <-chan struct{}) {
 func (w *watch) excess() string {
 	limits, group := w.run.command.Limits, w.run.group
 	if w.run.isProgram && w.run.kernelEnforces() {
-		if group.outOfMemory() || (manyLocks() && inspectOpenFiles("", descendants(w.leader), true, limits.Memory).attachedBytes() > limits.Memory) {
+		if group.outOfMemory() ||
+			(manyLocks() && inspectOpenFiles("", descendants(w.leader), true, limits.Memory).attachedBytes() > limits.Memory) {
 			return limitText("memory", limits.Memory)
 		}
 		return ""

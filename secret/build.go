@@ -15,13 +15,15 @@ import (
 
 // These secrets of builds are more than variables: each is a file in which a tool looks for passwords.
 const (
-	NPMConfig    = "NPM_RC"             // ~/.npmrc
-	NetRC        = "NETRC"              // ~/.netrc, whose path is in the variable
-	DockerConfig = "DOCKER_AUTH_CONFIG" // for registries of images, in the form of ~/.docker/config.json; builds do not get it
+	NPMConfig = "NPM_RC" // ~/.npmrc
+	NetRC     = "NETRC"  // ~/.netrc, whose path is in the variable
+	// for registries of images, in the form of ~/.docker/config.json; builds do not get it
+	DockerConfig = "DOCKER_AUTH_CONFIG"
 )
 
 // reserved are variables that a build gets from the sandbox, or that decide which programs it runs.
-var reserved = regexp.MustCompile(`^(PATH|HOME|TMPDIR|LANG|SRC_PKG|DEPLOY_PKG|IFS|ENV|BASH_ENV|LD_.*|HTTPS?_PROXY|NO_PROXY|NODE_USE_ENV_PROXY)$`)
+var reserved = regexp.MustCompile(
+	`^(PATH|HOME|TMPDIR|LANG|SRC_PKG|DEPLOY_PKG|IFS|ENV|BASH_ENV|LD_.*|HTTPS?_PROXY|NO_PROXY|NODE_USE_ENV_PROXY)$`)
 
 // CheckBuild returns an Invalid error, which does not show the value, unless a secret of builds can have the name and
 // the value. It refuses a value that looks like other text, because such a value cannot be found in the output of a
@@ -31,10 +33,12 @@ func CheckBuild(name string, value Text) error {
 		return &landfall.Error{Op: "secret.CheckBuild", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
 	}
 	if reserved.MatchString(strings.ToUpper(Variable(name))) {
-		return refuse("%s cannot be the name of a secret of builds, which have a variable of that name already; right would be, for example, NPM_TOKEN", name)
+		return refuse("%s cannot be the name of a secret of builds, which have a variable of that name already; right "+
+			"would be, for example, NPM_TOKEN", name)
 	}
 	if len(value) < Shortest {
-		return refuse("the value has %d bytes, and a secret of builds at least %d: a shorter one cannot be found in what a build prints and makes",
+		return refuse("the value has %d bytes, and a secret of builds at least %d: a shorter one cannot be found in what "+
+			"a build prints and makes",
 			len(value), Shortest)
 	}
 	if name == DockerConfig {

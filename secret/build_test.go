@@ -20,17 +20,22 @@ func TestCheckBuild(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, name := range []string{"PATH", "path", "Home", "TMPDIR", "LD_PRELOAD", "ld.preload", "HTTPS_PROXY", "http_proxy", "no-proxy", "BASH_ENV", "SRC_PKG", "DEPLOY_PKG"} {
-		if err := secret.CheckBuild(name, "long-enough"); landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), name) {
+	for _, name := range []string{"PATH", "path", "Home", "TMPDIR", "LD_PRELOAD", "ld.preload", "HTTPS_PROXY",
+		"http_proxy", "no-proxy", "BASH_ENV", "SRC_PKG", "DEPLOY_PKG"} {
+		if err := secret.CheckBuild(name, "long-enough"); landfall.KindOf(err) != landfall.Invalid ||
+			!strings.Contains(landfall.MessageOf(err), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := secret.CheckBuild("NPM_TOKEN", "short-1"); landfall.KindOf(err) != landfall.Invalid || strings.Contains(fmt.Sprint(err), "short-1") {
+	if err := secret.CheckBuild("NPM_TOKEN", "short-1"); landfall.KindOf(err) != landfall.Invalid ||
+		strings.Contains(fmt.Sprint(err), "short-1") {
 		t.Errorf("a short value: %v", err)
 	}
-	for _, value := range []secret.Text{"open-sesame", `{"auths": {}}`, `{"auths": {"a": {"auth": "open-sesame"}}}`, `{"auths": {"a": {"auth": "b3Blbi1zZXNhbWU="}}}`} {
+	for _, value := range []secret.Text{"open-sesame", `{"auths": {}}`, `{"auths": {"a": {"auth": "open-sesame"}}}`,
+		`{"auths": {"a": {"auth": "b3Blbi1zZXNhbWU="}}}`} {
 		err := secret.CheckBuild(secret.DockerConfig, value)
-		if text := fmt.Sprint(err, landfall.MessageOf(err)); landfall.KindOf(err) != landfall.Invalid || strings.Contains(text, "sesame") || strings.Contains(text, "b3Bl") {
+		if text := fmt.Sprint(err, landfall.MessageOf(err)); landfall.KindOf(err) != landfall.Invalid ||
+			strings.Contains(text, "sesame") || strings.Contains(text, "b3Bl") {
 			t.Errorf("%s: %s", value.Reveal(), text)
 		}
 	}
@@ -40,12 +45,14 @@ func TestCheckBuild(t *testing.T) {
 func TestLogins(t *testing.T) {
 	t.Parallel()
 	auth := base64.StdEncoding.EncodeToString([]byte("ci:pass:word"))
-	logins, err := secret.Logins(secret.Text(`{"auths": {"https://index.docker.io/v1/": {"auth": "` + auth + `"}, "Registry.example.com:5000": {"username": "me", "password": "pw"},
+	logins, err := secret.Logins(secret.Text(`{"auths": {"https://index.docker.io/v1/": {"auth": "` + auth +
+		`"}, "Registry.example.com:5000": {"username": "me", "password": "pw"},
 		"docker.io": {"identitytoken": "token"}, "ghcr.io/team": {"auth": "` + auth + `"}}, "credsStore": "desktop"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for host, want := range map[string]string{"ghcr.io": "ci pass:word ", "registry.example.com:5000": "me pw ", "nobody.example.com": "  "} {
+	for host, want := range map[string]string{"ghcr.io": "ci pass:word ", "registry.example.com:5000": "me pw ",
+		"nobody.example.com": "  "} {
 		l := logins[host]
 		if got := l.User + " " + l.Password.Reveal() + " " + l.Token.Reveal(); got != want {
 			t.Errorf("%s: got %q, want %q", host, got, want)
@@ -70,14 +77,17 @@ func TestPasswords(t *testing.T) {
 	}
 	find := secret.NewRedactor(secret.Passwords(values))
 	for _, shown := range []string{
-		"p%40ssw0rd-one", "p@ssw0rd-one", "passw0rd-two", "passw0rd-three", "passw0rd-four", "passw0rd-five", "passw0rd-six", "passw0rd-seven", "passw0rd-eight",
-		encoded("ci:passw0rd-two"), encoded("ci:passw0rd-five"), encoded("x:passw0rd-seven"),
+		"p%40ssw0rd-one", "p@ssw0rd-one", "passw0rd-two", "passw0rd-three", "passw0rd-four", "passw0rd-five", "passw0rd-six",
+		"passw0rd-seven", "passw0rd-eight", encoded("ci:passw0rd-two"), encoded("ci:passw0rd-five"),
+		encoded("x:passw0rd-seven"),
 	} {
-		if got := find.String("it is " + shown + " here"); strings.Contains(got, "ssw0rd") || !strings.Contains(got, "[secret ") {
+		if got := find.String("it is " + shown + " here"); strings.Contains(got, "ssw0rd") ||
+			!strings.Contains(got, "[secret ") {
 			t.Errorf("%s: got %q", shown, got)
 		}
 	}
-	for _, other := range []string{"registry=https://registry.npmjs.org/", "machine go.example.com", "//npm.example.com/:_authToken=${NPM_TOKEN}"} {
+	for _, other := range []string{"registry=https://registry.npmjs.org/", "machine go.example.com",
+		"//npm.example.com/:_authToken=${NPM_TOKEN}"} {
 		if got := find.String(other); got != other {
 			t.Errorf("%q is taken for a secret: %q", other, got)
 		}
@@ -110,7 +120,8 @@ func TestRead(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	find := secret.NewRedactor(map[string]secret.Text{"NPM_TOKEN": "npm_0123456789abcdefghijklmnopqrstuvwxyz", "PIP_INDEX_URL": "https://ci:passw0rd-two@pypi.example.com/simple"})
+	find := secret.NewRedactor(map[string]secret.Text{"NPM_TOKEN": "npm_0123456789abcdefghijklmnopqrstuvwxyz",
+		"PIP_INDEX_URL": "https://ci:passw0rd-two@pypi.example.com/simple"})
 	text := bytes.Repeat([]byte("export const greeting = (name) => `Hello, ${name}`; // a line of a program\n"), 14_000)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

@@ -68,7 +68,8 @@ func TestSeal(t *testing.T) {
 		"a damaged one": func() (secret.Text, error) { return rotated.Open(owner, damaged) },
 		"none at all":   func() (secret.Text, error) { return rotated.Open(owner, nil) },
 	} {
-		if got, err := open(); err == nil || landfall.KindOf(err) != landfall.Conflict || got != "" || !strings.Contains(landfall.MessageOf(err), "KEY") {
+		if got, err := open(); err == nil || landfall.KindOf(err) != landfall.Conflict || got != "" ||
+			!strings.Contains(landfall.MessageOf(err), "KEY") {
 			t.Errorf("%s: got the value %q and the error %v", what, got.Reveal(), err)
 		}
 	}
@@ -90,7 +91,8 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s has the same fingerprint", what)
 		}
 	}
-	if all := keeper(t, after, before).Fingerprints(owner, "value"); len(all) != 2 || !bytes.Equal(all[1], mark) || bytes.Equal(all[0], mark) {
+	if all := keeper(t, after, before).Fingerprints(owner, "value"); len(all) != 2 || !bytes.Equal(all[1], mark) ||
+		bytes.Equal(all[0], mark) {
 		t.Error("a rotated keeper does not know the fingerprints of its older key")
 	}
 }
@@ -113,8 +115,8 @@ func TestNothingShows(t *testing.T) {
 	_, nothing := secret.ParseKey("")
 	for _, text := range []string{
 		fmt.Sprint(key, k, *k), fmt.Sprintf("%v %+v %#v %s %q %x", key, k, k, key, key, key), fmt.Sprintf("%+v %#v", *k, *k),
-		key.GoString(), key.LogValue().String(), string(encoded), logged.String(), wrong.Error(), damaged.Error(), nothing.Error(),
-		landfall.MessageOf(secret.CheckValue(secret.Text(strings.Repeat(private, 4000)))),
+		key.GoString(), key.LogValue().String(), string(encoded), logged.String(), wrong.Error(), damaged.Error(),
+		nothing.Error(), landfall.MessageOf(secret.CheckValue(secret.Text(strings.Repeat(private, 4000)))),
 	} {
 		if strings.Contains(text, private[:8]) || strings.Contains(text, fmt.Sprintf("%x", private[:8])) {
 			t.Errorf("the key shows in %.300q", text)
@@ -128,9 +130,10 @@ func TestNothingShows(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, right := range map[string]bool{
-		"STRIPE_KEY": true, "db-password": true, "tls.key": true, "_": true, "a": true, "a--b": true, strings.Repeat("a", 128): true,
-		"": false, "1A": false, "a b": false, "A=B": false, "-a": false, "a-": false, "ä": false, "A\n": false, "..": false,
-		"LANDFALL_TOKEN": false, "landfall-version": false, "../x": false, strings.Repeat("a", 129): false,
+		"STRIPE_KEY": true, "db-password": true, "tls.key": true, "_": true, "a": true, "a--b": true,
+		strings.Repeat("a", 128): true, "": false, "1A": false, "a b": false, "A=B": false, "-a": false, "a-": false,
+		"ä": false, "A\n": false, "..": false, "LANDFALL_TOKEN": false, "landfall-version": false, "../x": false,
+		strings.Repeat("a", 129): false,
 	} {
 		if err := secret.CheckName(name); (err == nil) != right {
 			t.Errorf("%q: got the error %v", name, err)

@@ -135,17 +135,21 @@ func forms(value string) []string {
 		}
 	}
 	plain := inJSON(value, false)
-	for _, quoted := range []string{plain, inJSON(value, true), asciiJSON(plain), strconv.Quote(value), strconv.QuoteToASCII(value)} {
+	for _, quoted := range []string{plain, inJSON(value, true), asciiJSON(plain), strconv.Quote(value),
+		strconv.QuoteToASCII(value)} {
 		text := quoted[1 : len(quoted)-1]
 		all = append(all, text, strings.ReplaceAll(text, "/", `\/`))
 	}
 	query := url.QueryEscape(value)
 	component := strings.ReplaceAll(query, "+", "%20")
-	marks := strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*") // JavaScript does not escape them
+	// JavaScript does not escape them
+	marks := strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
 	python := strings.ReplaceAll(component, "%2F", "/")
-	whole := strings.NewReplacer("%3B", ";", "%2C", ",", "%3F", "?", "%3A", ":", "%40", "@", "%26", "&", "%3D", "=", "%2B", "+", "%24", "$", "%23", "#")
+	whole := strings.NewReplacer("%3B", ";", "%2C", ",", "%3F", "?", "%3A", ":", "%40", "@", "%26", "&", "%3D", "=", "%2B",
+		"+", "%24", "$", "%23", "#")
 	for _, text := range []string{
-		query, component, url.PathEscape(value), marks.Replace(component), marks.Replace(query), python, whole.Replace(marks.Replace(python)),
+		query, component, url.PathEscape(value), marks.Replace(component), marks.Replace(query), python,
+		whole.Replace(marks.Replace(python)),
 	} {
 		all = append(all, text, percent.ReplaceAllStringFunc(text, strings.ToLower))
 	}

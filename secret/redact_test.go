@@ -51,7 +51,8 @@ func encodings(value string) map[string]string {
 
 func TestRedact(t *testing.T) {
 	t.Parallel()
-	r := secret.NewRedactor(map[string]secret.Text{"KEY": awkward, "OTHER": "0123456789abcdef", "SHORT": "1234567", "ENOUGH": "87654321"})
+	r := secret.NewRedactor(map[string]secret.Text{"KEY": awkward, "OTHER": "0123456789abcdef", "SHORT": "1234567",
+		"ENOUGH": "87654321"})
 	for what, text := range encodings(awkward) {
 		got := r.String("before " + text + " after")
 		if !strings.Contains(got, "[secret KEY]") || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
@@ -75,7 +76,8 @@ func TestRedact(t *testing.T) {
 		}
 	}
 	var none *secret.Redactor
-	if got := none.String("x") + string(none.Stream().Next([]byte("y"))) + string(none.Stream().End()); got != "xy" || none.Finds([]byte("x")) {
+	if got := none.String("x") + string(none.Stream().Next([]byte("y"))) + string(none.Stream().End()); got != "xy" ||
+		none.Finds([]byte("x")) {
 		t.Errorf("without values: got %q", got)
 	}
 	if secret.NewRedactor(map[string]secret.Text{"SHORT": "1234567"}) != nil {
@@ -88,7 +90,8 @@ func TestRedactAlike(t *testing.T) {
 	t.Parallel()
 	values := map[string]secret.Text{}
 	for i := range 200 {
-		values[fmt.Sprintf("HOOK_%03d", i)] = secret.Text(fmt.Sprintf("https://hooks.example.com/services/T%d/B%d?a=1&b=%d", i, i*7919, i+1000))
+		values[fmt.Sprintf("HOOK_%03d", i)] = secret.Text(fmt.Sprintf("https://hooks.example.com/services/T%d/B%d?a=1&b=%d",
+			i, i*7919, i+1000))
 	}
 	r := secret.NewRedactor(values)
 	for name, value := range values {
@@ -109,7 +112,8 @@ func TestRedactLong(t *testing.T) {
 	}
 	value := "-----BEGIN PRIVATE KEY-----\n" + strings.Join(lines, "\n") + "\n-----END PRIVATE KEY-----\n"
 	r := secret.NewRedactor(map[string]secret.Text{"PEM": secret.Text(value)})
-	if got := r.String("a " + value + "b"); strings.Contains(got, lines[3]) || !strings.HasPrefix(got, "a [secret PEM]") || !strings.HasSuffix(got, "b") {
+	if got := r.String("a " + value + "b"); strings.Contains(got, lines[3]) || !strings.HasPrefix(got, "a [secret PEM]") ||
+		!strings.HasSuffix(got, "b") {
 		t.Errorf("as a whole it becomes %q", got)
 	}
 	for _, line := range lines {
@@ -123,7 +127,8 @@ func TestRedactLong(t *testing.T) {
 	if text := "-----BEGIN PRIVATE KEY----- is a heading"; r.String(text) != text {
 		t.Errorf("a heading becomes %q", r.String(text))
 	}
-	if text := strings.Repeat("a", 300); secret.NewRedactor(map[string]secret.Text{"A": secret.Text(strings.Repeat("-", 500))}).String(text) != text {
+	if text := strings.Repeat("a",
+		300); secret.NewRedactor(map[string]secret.Text{"A": secret.Text(strings.Repeat("-", 500))}).String(text) != text {
 		t.Error("a line of dashes hides other text")
 	}
 }
@@ -172,7 +177,8 @@ func BenchmarkRedact(b *testing.B) {
 	for i := range 20 {
 		values[fmt.Sprintf("KEY_%d", i)] = secret.Text(fmt.Sprintf("sk_live_%032x", i*7919))
 	}
-	text := bytes.Repeat([]byte("2026-11-20T15:00:00Z INFO an order of 3 items was taken, the total is 42.00 EUR\n"), 13_000)
+	text := bytes.Repeat([]byte("2026-11-20T15:00:00Z INFO an order of 3 items was taken, the total is 42.00 EUR\n"),
+		13_000)
 	stream := secret.NewRedactor(values).Stream()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

@@ -27,8 +27,10 @@ func CheckName(s string) error {
 	if len(s) <= maxName && name.MatchString(s) && !strings.HasPrefix(strings.ToUpper(Variable(s)), "LANDFALL_") {
 		return nil
 	}
-	return &landfall.Error{Op: "secret.CheckName", Kind: landfall.Invalid, Message: fmt.Sprintf("%.200q cannot be the name of a secret: "+
-		"at most %d letters, digits and _, with - and . between them, not beginning with a digit or LANDFALL_; for example STRIPE_KEY", s, maxName)}
+	return &landfall.Error{Op: "secret.CheckName", Kind: landfall.Invalid,
+		Message: fmt.Sprintf("%.200q cannot be the name of a secret: "+
+			"at most %d letters, digits and _, with - and . between them, not beginning with a digit or LANDFALL_; for "+
+			"example STRIPE_KEY", s, maxName)}
 }
 
 // Variable returns the name of the environment variable in which functions find a secret.
@@ -63,7 +65,8 @@ type Content struct {
 // ReadContent reads what a version of a secret keeps.
 func ReadContent(stored json.RawMessage) (c Content, err error) {
 	if err := json.Unmarshal(stored, &c); err != nil {
-		return c, &landfall.Error{Op: "secret.ReadContent", Kind: landfall.Invalid, Message: "what is stored of the secret cannot be read", Err: err}
+		return c, &landfall.Error{Op: "secret.ReadContent", Kind: landfall.Invalid,
+			Message: "what is stored of the secret cannot be read", Err: err}
 	}
 	return c, nil
 }

@@ -43,7 +43,8 @@ func (s *delivery) Backup(ctx context.Context, w io.Writer, objects bool) error 
 }
 
 // writeBackup writes an archive while nothing is collected. check is asked at the end, unless it is nil.
-func (s *state) writeBackup(ctx context.Context, w io.Writer, objects bool, check func(context.Context) error) (backup.Totals, error) {
+func (s *state) writeBackup(ctx context.Context, w io.Writer, objects bool,
+	check func(context.Context) error) (backup.Totals, error) {
 	b := &backup.Backup{DB: s.db, Scratch: filepath.Join(s.config.Data, "scratch"), Now: time.Now, Check: check}
 	if objects {
 		b.Objects = s.objects
@@ -69,7 +70,8 @@ func stateSettings() []string {
 // a server that is stopped, and reports whether that was asked for.
 func offlineFlags(c *cli.Call, cmd *cobra.Command) func(ctx context.Context) (s *stopped, asked bool, err error) {
 	var offline bool
-	cmd.Flags().BoolVar(&offline, "offline", false, "read the data folder itself, of a server that is stopped; the settings are those of landfall serve")
+	cmd.Flags().BoolVar(&offline, "offline", false,
+		"read the data folder itself, of a server that is stopped; the settings are those of landfall serve")
 	configured := settingFlags(c, cmd, stateSettings()...)
 	return func(ctx context.Context) (*stopped, bool, error) {
 		if !offline {
@@ -88,7 +90,8 @@ func offlineFlags(c *cli.Call, cmd *cobra.Command) func(ctx context.Context) (s 
 func settingsNeedOffline(cmd *cobra.Command) error {
 	for _, name := range append(stateSettings(), "CONFIG") {
 		if flag := flagOf(name); cmd.Flags().Changed(flag) {
-			return cli.Invalid("--%s needs --offline: without it the running server does the work, of its own data folder; see: %s --help", flag, cmd.CommandPath())
+			return cli.Invalid("--%s needs --offline: without it the running server does the work, of its own data folder; "+
+				"see: %s --help", flag, cmd.CommandPath())
 		}
 	}
 	return nil
@@ -163,25 +166,30 @@ func backupCommand(c *cli.Call) *cobra.Command {
 			fmt.Fprintln(c.Stderr, keyApart)
 			return c.Print(totals, func(t *cli.Table) { t.Row(backedUp(totals) + " in " + in["file"]) })
 		})
-	cmd.Long = `Write all that is not made again into one file: the database, the objects, and the repositories of the built-in remote.
+	cmd.Long = `Write all that is not made again into one file: the database, the objects, and the repositories
+of the built-in remote.
 
-The server goes on meanwhile. The file holds secrets: keep it as closed as the data folder. It has its name only when it is whole;
-"-" is standard output. landfall restore reads it. Mirrors and caches are not in it: they are made again. The secrets of apps are in it
-as they are sealed, and the key that opens them is not: keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) apart.`
-	cmd.Flags().BoolVar(&without, "without-objects", false, "leave the objects out: for a bucket that is kept in another way")
+The server goes on meanwhile. The file holds secrets: keep it as closed as the data folder. It has its name
+only when it is whole; "-" is standard output. landfall restore reads it. Mirrors and caches are not in it:
+they are made again. The secrets of apps are in it as they are sealed, and the key that opens them is not:
+keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) apart.`
+	cmd.Flags().BoolVar(&without, "without-objects", false,
+		"leave the objects out: for a bucket that is kept in another way")
 	offline = offlineFlags(c, cmd)
 	return cmd
 }
 
 // keyApart is what whoever makes a backup must know.
-const keyApart = "the key of the secrets is not in it: keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) in another place"
+const keyApart = "the key of the secrets is not in it: keep the file secret-key of the data folder (or " +
+	"LANDFALL_SECRET_KEY) in another place"
 
 func backedUp(t backup.Totals) string {
 	repositories := "1 repository"
 	if t.Repositories != 1 {
 		repositories = strconv.Itoa(t.Repositories) + " repositories"
 	}
-	return fmt.Sprintf("%s, %s, %s, %d bytes", cli.Count(int(t.Rows), "row"), repositories, cli.Count(int(t.Objects), "object"), t.Bytes)
+	return fmt.Sprintf("%s, %s, %s, %d bytes", cli.Count(int(t.Rows), "row"), repositories,
+		cli.Count(int(t.Objects), "object"), t.Bytes)
 }
 
 // fetchBackup lets the server write a backup, and reads along, so that one which is not whole is noticed.
@@ -197,8 +205,9 @@ func fetchBackup(ctx context.Context, c *cli.Call, w io.Writer, objects bool) (b
 	defer func() { _ = archive.Close() }()
 	_, totals, err := backup.Reader{}.Read(ctx, io.TeeReader(archive, w))
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
-		err = &landfall.Error{Op: "cli", Kind: landfall.Unavailable, Err: err, Message: "the backup is not whole: the server broke it off, and " +
-			"its log says why; it does so when nothing is read for a minute, so write to a file where the output may pause"}
+		err = &landfall.Error{Op: "cli", Kind: landfall.Unavailable, Err: err,
+			Message: "the backup is not whole: the server broke it off, and " +
+				"its log says why; it does so when nothing is read for a minute, so write to a file where the output may pause"}
 	}
 	return totals, err
 }
@@ -250,9 +259,10 @@ func restoreCommand(c *cli.Call) *cobra.Command {
 		})
 	cmd.Long = `Make a new data folder of what landfall backup wrote.
 
-The data folder, the database and the bucket are those that landfall serve would use with the same settings, and must be empty. They
-may be of another kind than where the backup was made: SQLite or PostgreSQL, a folder or a bucket. Every byte is compared with what was
-written. Until all is there the folder is not one that a server starts on.`
+The data folder, the database and the bucket are those that landfall serve would use with the same settings,
+and must be empty. They may be of another kind than where the backup was made: SQLite or PostgreSQL, a folder
+or a bucket. Every byte is compared with what was written. Until all is there the folder is not one that a
+server starts on.`
 	configured = settingFlags(c, cmd, stateSettings()...)
 	return cmd
 }

@@ -94,7 +94,8 @@ func TestBackupPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	fmt.Fprintf(conn, "GET /api/v1/backup HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.config.URL.Host, config.Token)
+	fmt.Fprintf(conn, "GET /api/v1/backup HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.config.URL.Host,
+		config.Token)
 	if line, err := bufio.NewReaderSize(conn, 1).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("got %q, %v", line, err)
 	}

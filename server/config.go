@@ -125,14 +125,20 @@ func settings() []setting {
 		{"LISTEN", "127.0.0.1:8080", false, "address to listen on"},
 		{"DOMAIN", "localhost", false, "base domain of releases: APP.DOMAIN"},
 		{"URL", "", false, "public URL of this server (default: from the listen address)"},
-		{databaseSetting, "", false, "path of an SQLite file, or postgres://…, of one host or several (default: a file in the data folder)"},
-		{"ROLE", "", false, "what this process does, comma separated: api, webhook, pipeline, gateway, trigger, router, runner, registry (default: all)"},
+		{databaseSetting, "", false,
+			"path of an SQLite file, or postgres://…, of one host or several (default: a file in the data folder)"},
+		{"ROLE", "", false, "what this process does, comma separated: api, webhook, pipeline, gateway, trigger, router, " +
+			"runner, registry (default: all)"},
 		{"ROLE_SECRET", "", true, "what processes with different roles share, 32 or more characters"},
-		{"ROUTER", "", false, "HOST:PORT of a process with the role router, or of a runner, that runs functions (default: they run in this process)"},
-		{"RUNNERS", "", false, "HOST:PORT of each runner, comma separated; of a name, each address is one: for the role router, or in place of one"},
+		{"ROUTER", "", false, "HOST:PORT of a process with the role router, or of a runner, that runs functions (default: " +
+			"they run in this process)"},
+		{"RUNNERS", "", false, "HOST:PORT of each runner, comma separated; of a name, each address is one: for the role " +
+			"router, or in place of one"},
 		{"REGISTRY", "", false, "HOST:PORT of a process with the role registry, for the role runner"},
-		{"SECRET_KEY", "", true, "key of the secrets, one of age or several on a line each; roles share it (default: made at the first start)"},
-		{"LEASE", "30s", false, "how long a worker may give no sign of life before another one takes its runs, or its messages"},
+		{"SECRET_KEY", "", true,
+			"key of the secrets, one of age or several on a line each; roles share it (default: made at the first start)"},
+		{"LEASE", "30s", false,
+			"how long a worker may give no sign of life before another one takes its runs, or its messages"},
 		{"S3_ENDPOINT", "", false, "object store: HOST, HOST:PORT or URL (default: a folder in the data folder)"},
 		{"S3_BUCKET", "landfall", false, "bucket of the object store; made when missing"},
 		{"S3_REGION", "us-east-1", false, "region of the object store"},
@@ -140,42 +146,51 @@ func settings() []setting {
 		{"S3_SECRET_KEY", "", true, "secret key of the object store"},
 		{"S3_INSECURE", "false", false, "true: http instead of https to the object store"},
 		{"S3_STYLE", "auto", false, "how the bucket is addressed: auto, path (HOST/BUCKET) or host (BUCKET.HOST)"},
-		{"NATS", "", true, "NATS server with JetStream that keeps messages: nats://HOST:4222 or tls://HOST:4222 (default: JetStream in the process)"},
+		{"NATS", "", true, "NATS server with JetStream that keeps messages: nats://HOST:4222 or tls://HOST:4222 (default: " +
+			"JetStream in the process)"},
 		{"NATS_CREDENTIALS", "", true, "credentials for the NATS server, as the text of its credentials file"},
 		{"QUEUE_BYTES", "1073741824", false, "bytes of the messages of one app; what does not fit is refused"},
 		{"QUEUE_AGE", "7d", false, "how long a message is kept that nobody took"},
-		{"SUBJECTS", "", false, "NATS subjects that an app may use beside its own: APP=SUBJECT, comma separated; * and > as in NATS"},
+		{"SUBJECTS", "", false,
+			"NATS subjects that an app may use beside its own: APP=SUBJECT, comma separated; * and > as in NATS"},
 		{"TOKEN", "", true, "administrator's token, 32 or more characters (default: made at the first start)"},
 		{"GITHUB_API", "https://api.github.com/", false, "base URL of GitHub's API"},
 		{"GITHUB_TOKEN", "", true, "token for commit statuses and comments; without it reports stay local"},
 		{"GITHUB_COMMENTS", "true", false, "false: pull requests get no comment, and their commits statuses all the same"},
 		{"GITHUB_WEBHOOK_SECRET", "", true, "secret of /webhooks/github; without one it refuses everything"},
-		{"METRICS_TOKEN", "", true, "token that reads /metrics and nothing else, 32 or more characters; without it the administrator's does"},
-		{"ALLOWED_HOSTS", "", false, "hosts (or HOST:PORT, comma separated) that may be reached although their address is private, and over http"},
+		{"METRICS_TOKEN", "", true,
+			"token that reads /metrics and nothing else, 32 or more characters; without it the administrator's does"},
+		{"ALLOWED_HOSTS", "", false,
+			"hosts (or HOST:PORT, comma separated) that may be reached although their address is private, and over http"},
 		{"MAX_PUSH", "1073741824", false, "bytes of one push"},
 		{"MAX_FILES", "50000", false, "files of one commit"},
 		{"MAX_COMMIT_BYTES", "2147483648", false, "bytes of the files of one commit"},
 		{"MAX_FILE_BYTES", "104857600", false, "bytes of one file in git"},
 		{"MAX_RECEIVED_BYTES", "4294967296", false, "bytes that one fetch may receive"},
 		{"MAX_OBJECTS", "10000000", false, "git objects that one fetch may bring"},
-		{"MAX_BUILD_CACHE", "4294967296", false, "bytes of what builds made that are kept for the next build of the same input"},
+		{"MAX_BUILD_CACHE", "4294967296", false,
+			"bytes of what builds made that are kept for the next build of the same input"},
 		{"MAX_IMAGE_CACHE", "4294967296", false, "bytes of container images of functions that are kept for the next pull"},
-		{"MAX_FUNCTION_CACHE", "8589934592", false, "bytes of unpacked packages that are kept of functions that do not run at the moment"},
+		{"MAX_FUNCTION_CACHE", "8589934592", false,
+			"bytes of unpacked packages that are kept of functions that do not run at the moment"},
 		{"KEEP_RUNS", "90d", false, "how long runs are kept that made no accessible release; 0: for ever"},
 		{"KEEP_LOGS", "30d", false, "how long the logs of runs are kept; 0: for ever"},
 		{"KEEP_DELIVERIES", "30d", false, "how long webhook deliveries are kept; 0: for ever"},
 		{"KEEP_EXECUTIONS", "30d", false, "how long the records of executions and their logs are kept; 0: for ever"},
 		{"KEEP_DELETED", "0", false, "how long what a deleted app stored is kept; 0: the next collection removes it"},
 		{"MAX_EXECUTIONS", "1000", false, "records of executions that are kept of one version of a function, the newest"},
-		{"MAX_EXECUTION_LOGS", "16777216", false, "bytes of the logs of executions that are kept of one version of a function, the newest"},
-		{"MAX_EXECUTION_RATE", "200", false, "executions a second that are recorded; of those that failed, five times as many"},
+		{"MAX_EXECUTION_LOGS", "16777216", false,
+			"bytes of the logs of executions that are kept of one version of a function, the newest"},
+		{"MAX_EXECUTION_RATE", "200", false,
+			"executions a second that are recorded; of those that failed, five times as many"},
 		{"MAX_SPEC_BYTES", "8388608", false, "bytes of the spec files of one commit"},
 		{"MAX_SPEC_OBJECTS", "10000", false, "objects in the spec files of one commit"},
 		{"MAX_SPEC_VALUES", "100000", false, "values in one spec document"},
 		{"MAX_SPEC_DEPTH", "100", false, "levels of nesting in one spec document"},
 		{"REQUIRE_TESTS", "false", false, "true: a function is released only when its contract has a test, and passes it"},
 		{"SANDBOX", "auto", false, "auto: build commands run in a sandbox or not at all; off: without one"},
-		{"FUNCTIONS_NETWORK", networkBySpec, false, "spec: functions whose spec asks for it reach public addresses; off: none does"},
+		{"FUNCTIONS_NETWORK", networkBySpec, false,
+			"spec: functions whose spec asks for it reach public addresses; off: none does"},
 	}
 }
 
@@ -193,7 +208,8 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 		}
 		if path := getenv(envPrefix + s.name + fileSuffix); s.mayBeFile() && path != "" {
 			if v != "" {
-				return config{}, badSetting(s.name, "and %s%s%s are both set; right would be one of them", envPrefix, s.name, fileSuffix)
+				return config{}, badSetting(s.name, "and %s%s%s are both set; right would be one of them", envPrefix, s.name,
+					fileSuffix)
 			}
 			data, err := os.ReadFile(filepath.Clean(path))
 			if err != nil {
@@ -214,7 +230,9 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 	}
 	c, err := parseConfig(values)
 	if err != nil {
-		return c, atLine(err, file, lines, func(name string) bool { return inFile[name] != "" && inFile[name] == values[name] })
+		return c, atLine(err, file, lines, func(name string) bool {
+			return inFile[name] != "" && inFile[name] == values[name]
+		})
 	}
 	if info, stat := os.Stat(file); stat == nil && info.Mode().IsRegular() {
 		if c.File, err = filepath.Abs(file); err != nil {
@@ -265,7 +283,8 @@ func readConfigFile(file string) (values map[string]string, lines map[string]int
 		return values, lines, nil
 	}
 	if err != nil {
-		return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("the configuration cannot be read: %v", err), Err: err}
+		return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid,
+			Message: fmt.Sprintf("the configuration cannot be read: %v", err), Err: err}
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
@@ -278,11 +297,13 @@ func readConfigFile(file string) (values map[string]string, lines map[string]int
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, value := pairs[i].Value, pairs[i+1].Value
 		if err := checkKey(key, value); err != nil {
-			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s", file, pairs[i].Line, landfall.MessageOf(err))}
+			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid,
+				Message: fmt.Sprintf("%s:%d: %s", file, pairs[i].Line, landfall.MessageOf(err))}
 		}
 		name := strings.ToUpper(key)
 		if _, twice := values[name]; twice {
-			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s stands here a second time", file, pairs[i].Line, key)}
+			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid,
+				Message: fmt.Sprintf("%s:%d: %s stands here a second time", file, pairs[i].Line, key)}
 		}
 		values[name], lines[name] = value, pairs[i].Line
 	}
@@ -300,7 +321,8 @@ func checkKey(key, value string) error {
 		if key != name || !closed {
 			continue
 		}
-		return cli.Invalid("%[1]s holds a secret, and secrets are no lines of this file; right would be a file of its own, named by %[2]s%[3]s, or %[2]s",
+		return cli.Invalid("%[1]s holds a secret, and secrets are no lines of this file; right would be a file of its "+
+			"own, named by %[2]s%[3]s, or %[2]s",
 			key, envPrefix+s.name, fileSuffix)
 	}
 	if known[key] {
@@ -328,7 +350,8 @@ func parseConfig(v map[string]string) (config, error) {
 			"right would be postgres://USER@HOST:5432/NAME, or a path")
 	}
 	if scheme, _, ok := strings.Cut(c.Database, "://"); ok && !store.IsPostgres(c.Database) {
-		return c, badSetting("DATABASE", "begins with %q; right would be a path, or postgres://USER@HOST:5432/NAME", scheme+"://")
+		return c, badSetting("DATABASE", "begins with %q; right would be a path, or postgres://USER@HOST:5432/NAME",
+			scheme+"://")
 	}
 	if c.Database == "" {
 		c.Database = filepath.Join(c.Data, "landfall.db")
@@ -369,7 +392,8 @@ func parseConfig(v map[string]string) (config, error) {
 			return c, badSetting("SECRET_KEY", "cannot be read: %s", landfall.MessageOf(err))
 		}
 	}
-	for _, parse := range []func(map[string]string) error{c.parseGitHub, c.parseFunctions, c.parseRetention, c.parseMessages, c.parseLimits} {
+	for _, parse := range []func(map[string]string) error{c.parseGitHub, c.parseFunctions, c.parseRetention,
+		c.parseMessages, c.parseLimits} {
 		if err := parse(v); err != nil {
 			return c, err
 		}
@@ -400,7 +424,8 @@ func (c *functionSettings) parseFunctions(v map[string]string) (err error) {
 
 // otherAddress finds the other forms in which PostgreSQL's programs take an address: as a path, each is that of a new
 // and empty database.
-var otherAddress = regexp.MustCompile(`(?i)^(jdbc|postgres|postgresql):(/?[^/]|$)|(^|\s)(host|hostaddr|port|dbname|user|password|service)\s*=`)
+var otherAddress = regexp.MustCompile(
+	`(?i)^(jdbc|postgres|postgresql):(/?[^/]|$)|(^|\s)(host|hostaddr|port|dbname|user|password|service)\s*=`)
 
 // parseURL reads the public address, if there is one: a scheme, a host and a port.
 func (c *config) parseURL(text string) error {
@@ -438,7 +463,8 @@ func (c *keepSettings) parseRetention(v map[string]string) error {
 	}
 	age, err := landfall.ParseAge(v["KEEP_DELETED"])
 	if err != nil {
-		return badSetting("KEEP_DELETED", "is %q; right would be a time such as 30d or 12h, or 0 for not at all", v["KEEP_DELETED"])
+		return badSetting("KEEP_DELETED", "is %q; right would be a time such as 30d or 12h, or 0 for not at all",
+			v["KEEP_DELETED"])
 	}
 	c.KeepDeleted = age.Duration()
 	return nil
@@ -462,7 +488,8 @@ func (c *config) parseS3(v map[string]string) error {
 		return badSetting("S3_ENDPOINT", "holds a user; right would be HOST, HOST:PORT or https://HOST, and the keys in "+
 			"LANDFALL_S3_ACCESS_KEY and LANDFALL_S3_SECRET_KEY")
 	}
-	if u, err := url.Parse(endpoint); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && strings.Trim(u.Path, "/") == "" {
+	if u, err := url.Parse(endpoint); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
+		strings.Trim(u.Path, "/") == "" {
 		endpoint, insecure = u.Host, u.Scheme == "http"
 	}
 	if strings.ContainsAny(endpoint, "/ ?#") {
@@ -474,8 +501,8 @@ func (c *config) parseS3(v map[string]string) error {
 		}
 	}
 	c.S3 = s3.Config{
-		Endpoint: endpoint, Bucket: v["S3_BUCKET"], Region: v["S3_REGION"], AccessKey: v["S3_ACCESS_KEY"], SecretKey: v["S3_SECRET_KEY"],
-		Insecure: insecure, Style: style,
+		Endpoint: endpoint, Bucket: v["S3_BUCKET"], Region: v["S3_REGION"], AccessKey: v["S3_ACCESS_KEY"],
+		SecretKey: v["S3_SECRET_KEY"], Insecure: insecure, Style: style,
 	}
 	return nil
 }
@@ -492,8 +519,9 @@ func checkNoS3(v map[string]string) error {
 	if len(given) == 0 {
 		return nil
 	}
-	return badSetting("S3_ENDPOINT", "is not set, and %s would be used with it alone; right would be the endpoint of the object store, "+
-		"or none of them: then objects are kept in the data folder", strings.Join(given, ", "))
+	return badSetting("S3_ENDPOINT",
+		"is not set, and %s would be used with it alone; right would be the endpoint of the object store, "+
+			"or none of them: then objects are kept in the data folder", strings.Join(given, ", "))
 }
 
 func (c *limitSettings) parseLimits(v map[string]string) error {
@@ -518,7 +546,8 @@ func (c *limitSettings) parseLimits(v map[string]string) error {
 		into *int
 	}{
 		{"MAX_FILES", &c.Limits.Files}, {"MAX_SPEC_OBJECTS", &c.Specs.Objects}, {"MAX_SPEC_VALUES", &c.Specs.Values},
-		{"MAX_SPEC_DEPTH", &c.Specs.Depth}, {"MAX_EXECUTIONS", &c.Executions.Keep}, {"MAX_EXECUTION_RATE", &c.Executions.Rate},
+		{"MAX_SPEC_DEPTH", &c.Specs.Depth}, {"MAX_EXECUTIONS", &c.Executions.Keep},
+		{"MAX_EXECUTION_RATE", &c.Executions.Rate},
 	} {
 		n, err := strconv.Atoi(v[limit.name])
 		if err != nil || n <= 0 {
@@ -530,5 +559,6 @@ func (c *limitSettings) parseLimits(v map[string]string) error {
 }
 
 func badSetting(name, format string, args ...any) error {
-	return &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: envPrefix + name + " " + fmt.Sprintf(format, args...)}
+	return &landfall.Error{Op: "config", Kind: landfall.Invalid,
+		Message: envPrefix + name + " " + fmt.Sprintf(format, args...)}
 }

@@ -54,7 +54,8 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	contents := &inspect.Contents{DB: s.db, Objects: s.objects, Manifests: s.manifests}
 	all := &runs.Runs{
 		DB: s.db, Rollout: rollout, Contents: contents, RunURL: s.runURL, ReleaseURL: s.releaseURL,
-		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, RemoteWorkers: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
+		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, RemoteWorkers: !s.config.has(rolePipeline),
+		Now: time.Now, Logger: s.logger,
 	}
 	acceptor := newAcceptor(s, all)
 	trials, err := newTrials(s)
@@ -68,14 +69,15 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	line := newPipeline(s, acceptor, trials, v.metrics)
 	kept := newUpkeep(s, acceptor, line.Builds)
 	return &delivery{
-		shared: s, metrics: v.metrics, rollout: rollout, contents: contents, runs: all, acceptor: acceptor, trials: trials, pipeline: line, upkeep: kept,
-		sender: sender,
+		shared: s, metrics: v.metrics, rollout: rollout, contents: contents, runs: all, acceptor: acceptor, trials: trials,
+		pipeline: line, upkeep: kept, sender: sender,
 		editor: &deploy.Editor{
 			DB: s.db, Secrets: s.secrets, Specs: s.config.Specs, ReleaseURL: s.releaseURL, Rollout: rollout, Now: time.Now,
 			RequireTests: s.config.RequireTests,
 		},
 		jobs: &jobs.Worker{
-			DB: s.db, Process: s.process, Scratch: line.Scratch, Acceptor: acceptor, Pipeline: line, Upkeep: kept, Logger: s.logger,
+			DB: s.db, Process: s.process, Scratch: line.Scratch, Acceptor: acceptor, Pipeline: line, Upkeep: kept,
+			Logger: s.logger,
 		},
 	}, nil
 }
@@ -87,14 +89,16 @@ func newAcceptor(s *shared, all *runs.Runs) *accept.Acceptor {
 	var peerRemote *accept.PeerRemote
 	if !s.config.has(roleAPI) {
 		own := hostPort(s.config.URL)
-		dialer = &builder.Dialer{AllowedHosts: append(slices.Clone(s.config.AllowedHosts), own), Proxy: s.config.Proxy.Except(own)}
+		dialer = &builder.Dialer{AllowedHosts: append(slices.Clone(s.config.AllowedHosts), own),
+			Proxy: s.config.Proxy.Except(own)}
 		peerRemote = &accept.PeerRemote{Password: secret.Text(s.config.RoleSecret), URL: func(app string) string {
 			return s.config.URL.JoinPath("git", app+".git").String()
 		}}
 	}
 	return &accept.Acceptor{
-		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), PeerRemote: peerRemote, Now: time.Now, Logger: s.logger,
-		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
+		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), PeerRemote: peerRemote, Now: time.Now,
+		Logger: s.logger, Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer,
+			Limits: s.config.Limits},
 	}
 }
 
@@ -113,7 +117,8 @@ func newTrials(s *shared) (trials *host.Trials, err error) {
 }
 
 // newPipeline returns what takes runs through their steps. Without trials it plans them only.
-func newPipeline(s *shared, acceptor *accept.Acceptor, trials *host.Trials, counts *metrics.Metrics) *pipeline.Pipeline {
+func newPipeline(s *shared, acceptor *accept.Acceptor, trials *host.Trials,
+	counts *metrics.Metrics) *pipeline.Pipeline {
 	cache := filepath.Join(s.config.Data, "cache")
 	var hasFastAPI func() bool
 	if s.config.has(roleGateway) && !s.config.remoteFunctions() {
@@ -121,11 +126,12 @@ func newPipeline(s *shared, acceptor *accept.Acceptor, trials *host.Trials, coun
 	}
 	return &pipeline.Pipeline{
 		Sandbox: &pipeline.BuildSandbox{
-			Sandbox: s.sandbox, AllowedHosts: s.config.AllowedHosts, Upstream: s.config.Proxy, Warm: filepath.Join(cache, "warm"),
+			Sandbox: s.sandbox, AllowedHosts: s.config.AllowedHosts, Upstream: s.config.Proxy,
+			Warm: filepath.Join(cache, "warm"),
 		},
-		Images: container.Registries{Transport: acceptor.Mirrors.Dialer.Transport()}, Modules: s.modules, Trials: trials, HasFastAPI: hasFastAPI,
-		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: acceptor.Rollout, Runs: acceptor.Runs, Acceptor: acceptor,
-		Specs:        s.config.Specs,
+		Images: container.Registries{Transport: acceptor.Mirrors.Dialer.Transport()}, Modules: s.modules, Trials: trials,
+		HasFastAPI: hasFastAPI, DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets,
+		Rollout: acceptor.Rollout, Runs: acceptor.Runs, Acceptor: acceptor, Specs: s.config.Specs,
 		NoNetwork:    s.config.Network == networkOff,
 		Mirrors:      acceptor.Mirrors,
 		Scratch:      filepath.Join(s.config.Data, "scratch"),
@@ -141,8 +147,9 @@ func newUpkeep(s *shared, acceptor *accept.Acceptor, builds *pipeline.Builds) *u
 		peerURL = acceptor.PeerRemote.URL
 	}
 	return &upkeep.Upkeep{
-		DB: s.db, Runs: acceptor.Runs, Rollout: acceptor.Rollout, Objects: s.objects, Mirrors: acceptor.Mirrors, Repositories: s.remote(), Builds: builds,
-		RemoteURL: peerURL, Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
+		DB: s.db, Runs: acceptor.Runs, Rollout: acceptor.Rollout, Objects: s.objects, Mirrors: acceptor.Mirrors,
+		Repositories: s.remote(), Builds: builds, RemoteURL: peerURL, Retention: s.config.Retention,
+		KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
 	}
 }
 
@@ -151,7 +158,8 @@ func newSender(s *shared, all *runs.Runs, dialer *builder.Dialer) (sender *githu
 	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
 		return sender, nil
 	}
-	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken), &http.Client{Transport: s.tracer.Transport(dialer.Transport())})
+	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken),
+		&http.Client{Transport: s.tracer.Transport(dialer.Transport())})
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +242,8 @@ func newMaker(d *delivery) *handmade.Maker {
 	const usual = 100 << 20 // bytes of a file of a commit, which an upload becomes
 	maker := &handmade.Maker{
 		DB: d.db, Editor: d.editor, Acceptor: d.acceptor, Dialer: d.acceptor.Mirrors.Dialer, Now: time.Now,
-		Uploads: &handmade.Uploads{Folder: filepath.Join(d.config.Data, "uploads"), MaxBytes: cmp.Or(d.config.Limits.FileBytes, usual), Now: time.Now},
+		Uploads: &handmade.Uploads{Folder: filepath.Join(d.config.Data, "uploads"),
+			MaxBytes: cmp.Or(d.config.Limits.FileBytes, usual), Now: time.Now},
 	}
 	if d.repos != nil {
 		maker.Repositories = d.repos

@@ -23,7 +23,8 @@ func (s *delivery) Check(ctx context.Context, found func(landfall.Finding) error
 }
 
 // check goes over everything while nothing is collected.
-func (s *state) check(ctx context.Context, builds *pipeline.Builds, key *secret.Keeper, found func(landfall.Finding) error) (landfall.Checked, error) {
+func (s *state) check(ctx context.Context, builds *pipeline.Builds, key *secret.Keeper,
+	found func(landfall.Finding) error) (landfall.Checked, error) {
 	c := &fsck.Check{DB: s.db, Objects: s.objects, Builds: builds, Secrets: key}
 	if s.repos != nil {
 		c.Repositories = s.repos
@@ -34,7 +35,8 @@ func (s *state) check(ctx context.Context, builds *pipeline.Builds, key *secret.
 // fsckCommand returns the command fsck, which also checks what a server that is stopped has.
 func fsckCommand(c *cli.Call) *cobra.Command {
 	var offline func(context.Context) (*stopped, bool, error)
-	cmd := c.FsckCommand(func(ctx context.Context, found func(landfall.Finding) error) (checked landfall.Checked, asked bool, err error) {
+	cmd := c.FsckCommand(func(ctx context.Context, found func(landfall.Finding) error) (checked landfall.Checked,
+		asked bool, err error) {
 		stopped, asked, err := offline(ctx)
 		if err != nil || !asked {
 			return checked, asked, err

@@ -126,7 +126,8 @@ func (s *state) lookAtObjects(ctx context.Context) string {
 	}
 	key, err := s.db.Installation(ctx)
 	if err == nil && key != mark && key != "" {
-		return "their store is not the one that this server was started with; releases that are not in the cache are not served"
+		return "their store is not the one that this server was started with; releases that are not in the cache are not " +
+			"served"
 	}
 	return ""
 }
@@ -137,7 +138,8 @@ func (s *state) lookAtRepositories(ctx context.Context) string {
 	if err != nil || len(missing) == 0 {
 		return "" // an error is said of the database
 	}
-	return fmt.Sprintf("those of %s are not here; they can be neither fetched nor pushed to, and releases are served; %s", cli.Count(len(missing), "app"),
+	return fmt.Sprintf("those of %s are not here; they can be neither fetched nor pushed to, and releases are served; %s",
+		cli.Count(len(missing), "app"),
 		remote.BringBack)
 }
 

@@ -32,7 +32,8 @@ func TestHelp(t *testing.T) {
 		if code := c.Run(t.Context(), append(words, "--help")); code != 0 {
 			t.Errorf("%s --help: got exit code %d: %s", cmd.CommandPath(), code, &stderr)
 		}
-		if !strings.Contains(out.String(), "Examples:\n  ") || !strings.Contains(cmd.Example, cmd.CommandPath()) && !aliased(cmd) {
+		if !strings.Contains(out.String(), "Examples:\n  ") ||
+			!strings.Contains(cmd.Example, cmd.CommandPath()) && !aliased(cmd) {
 			t.Errorf("%s --help: got no example of it:\n%s", cmd.CommandPath(), &out)
 		}
 		for _, match := range call.FindAllStringSubmatch(cmd.Example+"\n"+cmd.Long+"\n"+cmd.Short, -1) {
@@ -45,7 +46,8 @@ func TestHelp(t *testing.T) {
 
 // aliased reports whether an example shows a command by the short name of its group.
 func aliased(cmd *cobra.Command) bool {
-	return strings.Contains(cmd.Example, strings.NewReplacer(" function ", " fn ", " package ", " pkg ").Replace(cmd.CommandPath()))
+	return strings.Contains(cmd.Example, strings.NewReplacer(" function ", " fn ", " package ",
+		" pkg ").Replace(cmd.CommandPath()))
 }
 
 // exists follows words down the tree of commands, to the first command that has none below it.

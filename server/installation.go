@@ -96,7 +96,8 @@ func (c *config) settingsFrom() string {
 
 // notOne returns the error of a start that would do harm.
 func (s *state) notOne(format string, args ...any) error {
-	return &landfall.Error{Op: "serve", Kind: landfall.Conflict, Message: fmt.Sprintf(format, args...) + s.config.settingsFrom()}
+	return &landfall.Error{Op: "serve", Kind: landfall.Conflict,
+		Message: fmt.Sprintf(format, args...) + s.config.settingsFrom()}
 }
 
 // checkKeys fails when the parts are not of one installation, and changes nothing.
@@ -114,7 +115,8 @@ func (s *state) checkKeys(p places) error {
 	if len(keys) <= 1 {
 		return nil
 	}
-	return s.notOne("these are of different installations: %s; right would be a data folder, a database and an object store of one "+
+	return s.notOne("these are of different installations: %s; right would be a data folder, a database and an object "+
+		"store of one "+
 		"(LANDFALL_DATA, LANDFALL_DATABASE, LANDFALL_S3_BUCKET), or a restore of a backup to new ones; "+
 		"landfall serve --new makes one installation of them all the same", strings.Join(said, ", "))
 }
@@ -168,7 +170,8 @@ func (s *state) sayMissing(ctx context.Context, p places) error {
 		return err
 	}
 	for _, app := range missing {
-		s.logger.WarnContext(ctx, "the repository of an app is not in the folder git", "app", app.Name, "app_id", app.ID, "repository", s.repos.Path(app.ID))
+		s.logger.WarnContext(ctx, "the repository of an app is not in the folder git", "app", app.Name, "app_id", app.ID,
+			"repository", s.repos.Path(app.ID))
 	}
 	standby, err := s.standsBy(ctx, p)
 	if standby {
@@ -179,8 +182,10 @@ func (s *state) sayMissing(ctx context.Context, p places) error {
 }
 
 // standsByText is what people hear of a process that standsBy.
-const standsByText = "the data folder has no key of the installation, and none of its repositories: it is taken for that of a standby, and another " +
-	"process for the one that has them; if there is no other one, the data folder is lost, or LANDFALL_DATA names another folder"
+const standsByText = "the data folder has no key of the installation, and none of its repositories: it is taken for " +
+	"that of a standby, and another " +
+	"process for the one that has them; if there is no other one, the data folder is lost, or LANDFALL_DATA names " +
+	"another folder"
 
 // setKeys gives a key to the parts that have none.
 func (s *state) setKeys(ctx context.Context, p places) error {
@@ -279,7 +284,8 @@ func (s *state) makeOne(ctx context.Context, p places) error {
 		return err
 	}
 	for _, app := range missing {
-		s.logger.WarnContext(ctx, "the repository of an app is gone: its branches are unknown until they are pushed again", "app", app.Name, "app_id", app.ID)
+		s.logger.WarnContext(ctx, "the repository of an app is gone: its branches are unknown until they are pushed again",
+			"app", app.Name, "app_id", app.ID)
 	}
 	return nil
 }
@@ -301,7 +307,8 @@ func (s *state) checkVacant(ctx context.Context) error {
 	if err != nil || empty {
 		return err
 	}
-	return s.notOne("%s is empty, and %s has objects of an installation: its database is gone, or is another one; right would be that "+
+	return s.notOne("%s is empty, and %s has objects of an installation: its database is gone, or is another one; "+
+		"right would be that "+
 		"database, or a backup of it (landfall restore); landfall serve --new begins a new installation all the same",
 		s.config.databaseName(), s.config.objectsName())
 }
@@ -329,8 +336,10 @@ func (s *state) checkLost(ctx context.Context, p places) error {
 		return err
 	}
 	if len(missing) > 0 && len(missing) == len(pushed) {
-		return s.notOne("the folder %s has no repository of an app, and pushes to %[3]s are known to %[2]s: the repositories are gone, or are in "+
-			"another data folder; right would be that folder (LANDFALL_DATA), or a backup (landfall restore); landfall serve --new starts "+
+		return s.notOne("the folder %s has no repository of an app, and pushes to %[3]s are known to %[2]s: the "+
+			"repositories are gone, or are in "+
+			"another data folder; right would be that folder (LANDFALL_DATA), or a backup (landfall restore); landfall serve "+
+			"--new starts "+
 			"all the same, refuses that folder from then on, and the apps have to be pushed again",
 			filepath.Join(s.config.Data, "git"), s.config.databaseName(), cli.Count(len(pushed), "app"))
 	}
@@ -350,7 +359,8 @@ func (s *state) checkObjects(ctx context.Context, p places) error {
 	if known, err := s.db.WithoutObjects(ctx); err != nil || known && p.objects.key != "" {
 		return err
 	}
-	return s.notOne("%s has no object, and %s knows releases whose files are there: they are gone, or are in another place; right "+
+	return s.notOne("%s has no object, and %s knows releases whose files are there: they are gone, or are in another "+
+		"place; right "+
 		"would be that place, or a backup (landfall restore); landfall serve --new starts all the same",
 		s.config.objectsName(), s.config.databaseName())
 }
@@ -398,8 +408,10 @@ func (s *state) checkStrange(ctx context.Context) error {
 			return nil
 		}
 	}
-	return s.notOne("the data folder %s has repositories of apps, and %s knows none of these apps: it is the database of another "+
-		"installation, or a new one; right would be the one that belongs to the data folder (LANDFALL_DATABASE), or a backup of it "+
+	return s.notOne("the data folder %s has repositories of apps, and %s knows none of these apps: it is the database "+
+		"of another "+
+		"installation, or a new one; right would be the one that belongs to the data folder (LANDFALL_DATABASE), or a "+
+		"backup of it "+
 		"(landfall restore); landfall serve --new starts all the same", s.config.Data, s.config.databaseName())
 }
 

@@ -15,7 +15,8 @@ func (s *control) measured() http.Handler {
 		token := auth.BearerOf(r)
 		if token == "" {
 			w.Header().Set(auth.Challenge())
-			answer(w, http.StatusUnauthorized, "Send a token: Authorization: Bearer TOKEN. LANDFALL_METRICS_TOKEN sets one for metrics alone.")
+			answer(w, http.StatusUnauthorized,
+				"Send a token: Authorization: Bearer TOKEN. LANDFALL_METRICS_TOKEN sets one for metrics alone.")
 			return
 		}
 		if auth.Equal(token, s.config.MetricsToken) || auth.Equal(token, s.config.Token) {
@@ -28,7 +29,8 @@ func (s *control) measured() http.Handler {
 				return
 			}
 			w.Header().Set(auth.Challenge())
-			answer(w, http.StatusUnauthorized, "The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
+			answer(w, http.StatusUnauthorized,
+				"The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
 			return
 		}
 		known, err := s.db.Token(r.Context(), token)

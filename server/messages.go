@@ -31,7 +31,8 @@ func (c *config) parseMessages(v map[string]string) (err error) {
 		for address := range strings.SplitSeq(m.Server, ",") { // not shown: there may be a password in it
 			u, err := url.Parse(strings.TrimSpace(address))
 			if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-				return badSetting("NATS", "is no address; right would be nats://HOST:4222 or tls://HOST:4222, or several with commas between")
+				return badSetting("NATS",
+					"is no address; right would be nats://HOST:4222 or tls://HOST:4222, or several with commas between")
 			}
 		}
 	} else if m.Credentials != "" {
@@ -49,8 +50,10 @@ func (c *config) parseMessages(v map[string]string) (err error) {
 			continue
 		}
 		app, subject, _ := strings.Cut(grant, "=")
-		if err := landfall.CheckTopicPattern(subject); err != nil || app == "" || strings.HasPrefix(subject, ">") || strings.HasPrefix(subject, "*") {
-			return badSetting("SUBJECTS", "has %q; right would be APP=SUBJECT, for example shop=legacy.orders.>, with commas between", grant)
+		if err := landfall.CheckTopicPattern(subject); err != nil || app == "" || strings.HasPrefix(subject, ">") ||
+			strings.HasPrefix(subject, "*") {
+			return badSetting("SUBJECTS",
+				"has %q; right would be APP=SUBJECT, for example shop=legacy.orders.>, with commas between", grant)
 		}
 		m.Granted[app] = append(m.Granted[app], subject)
 	}
@@ -109,7 +112,8 @@ func (m messageOutcomes) Forget(ctx context.Context, done, others time.Time) err
 type appMessages struct{ broker *queue.Broker }
 
 // Publish implements api.Queues.
-func (m appMessages) Publish(ctx context.Context, app landfall.App, message landfall.Message) (landfall.Message, error) {
+func (m appMessages) Publish(ctx context.Context, app landfall.App,
+	message landfall.Message) (landfall.Message, error) {
 	if m.broker == nil {
 		return message, errNoMessages
 	}
@@ -117,7 +121,8 @@ func (m appMessages) Publish(ctx context.Context, app landfall.App, message land
 }
 
 // Read implements api.Queues.
-func (m appMessages) Read(ctx context.Context, app landfall.App, pattern string, after uint64, limit int) ([]landfall.Message, bool, error) {
+func (m appMessages) Read(ctx context.Context, app landfall.App, pattern string, after uint64,
+	limit int) ([]landfall.Message, bool, error) {
 	if m.broker == nil {
 		return nil, false, errNoMessages
 	}
@@ -125,4 +130,5 @@ func (m appMessages) Read(ctx context.Context, app landfall.App, pattern string,
 }
 
 var errNoMessages = &landfall.Error{Op: "messages", Kind: landfall.Unavailable,
-	Message: "there are no queues here: this process has not all roles, and several processes need a NATS server (setting LANDFALL_NATS)"}
+	Message: "there are no queues here: this process has not all roles, and several processes need a NATS server " +
+		"(setting LANDFALL_NATS)"}

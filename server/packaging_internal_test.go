@@ -59,7 +59,8 @@ func TestUnit(t *testing.T) {
 	if err != nil || limit <= 2*drainTimeout {
 		t.Errorf("it is killed after %s, and may drain for %s, twice", limit, drainTimeout)
 	}
-	for _, confined := range []string{"NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "CapabilityBoundingSet=", "UMask=0077"} {
+	for _, confined := range []string{"NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes",
+		"CapabilityBoundingSet=", "UMask=0077"} {
 		name, value, _ := strings.Cut(confined, "=")
 		if !slices.Equal(u[name], []string{value}) {
 			t.Errorf("%s is %q, want %q", name, u[name], value)
@@ -67,8 +68,8 @@ func TestUnit(t *testing.T) {
 	}
 	// With any of these bubblewrap cannot make its namespaces, mount /proc, or name the host, or compilers cannot run
 	// their code.
-	for _, breaks := range []string{"RestrictNamespaces", "PrivateUsers", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectControlGroups", "ProcSubset",
-		"ProtectHostname", "MemoryDenyWriteExecute", "NoExecPaths"} {
+	for _, breaks := range []string{"RestrictNamespaces", "PrivateUsers", "ProtectKernelTunables", "ProtectKernelLogs",
+		"ProtectControlGroups", "ProcSubset", "ProtectHostname", "MemoryDenyWriteExecute", "NoExecPaths"} {
 		if value, set := u[breaks]; set {
 			t.Errorf("%s is %q: builds would be refused", breaks, value)
 		}

@@ -39,11 +39,13 @@ func (s *serving) functionHandler(named http.Handler) http.Handler {
 		return named
 	}
 	live := func() []*landfall.Function { return host.MadeReady(s.registry.Table()) }
-	return &rpc.RegistryHandler{Find: s.source().FunctionInGroup, Live: live, Secret: secret.Text(s.config.RoleSecret), Next: named}
+	return &rpc.RegistryHandler{Find: s.source().FunctionInGroup, Live: live, Secret: secret.Text(s.config.RoleSecret),
+		Next: named}
 }
 
 // imageHandler is where functions are pulled as images.
 func (s *serving) imageHandler() http.Handler {
 	source := s.source()
-	return &images.Handler{Find: source.Image, Names: source.ImageNames, Admit: images.Admission(s.db), Builder: s.images, Logger: s.logger}
+	return &images.Handler{Find: source.Image, Names: source.ImageNames, Admit: images.Admission(s.db), Builder: s.images,
+		Logger: s.logger}
 }

@@ -106,7 +106,8 @@ func (c *config) parseRoles(v map[string]string) error {
 		case slices.Contains(roles(), r):
 			c.Roles = append(c.Roles, r)
 		case v["ROLE"] != "":
-			return badSetting("ROLE", "is %q; right would be some of api, webhook, pipeline, gateway, trigger, router, runner and registry, with commas between",
+			return badSetting("ROLE", "is %q; right would be some of api, webhook, pipeline, gateway, trigger, router, "+
+				"runner and registry, with commas between",
 				v["ROLE"])
 		}
 	}
@@ -136,7 +137,8 @@ func (c *config) parseEvery() error {
 		case c.RoleSecret == "":
 			return badSetting("ROLE_SECRET", "is needed where functions run in other processes, the same for every process")
 		case c.S3.Endpoint == "":
-			return badSetting("S3_ENDPOINT", "is needed where functions run in other processes: their packages are in this one's data folder else")
+			return badSetting("S3_ENDPOINT",
+				"is needed where functions run in other processes: their packages are in this one's data folder else")
 		case c.URL == nil:
 			return badSetting("URL", "is needed where functions run in other processes: where they reach this one")
 		}
@@ -150,22 +152,29 @@ func (c *config) checkRoles(given string) error {
 	stored := slices.ContainsFunc(c.Roles, func(r role) bool { return r != roleRouter })
 	switch {
 	case c.has(roleRouter) && c.has(roleRunner):
-		return badSetting("ROLE", "is %q, and router and runner answer at the same address, /run; right would be a process for each", given)
+		return badSetting("ROLE",
+			"is %q, and router and runner answer at the same address, /run; right would be a process for each", given)
 	case c.has(roleRouter) && len(c.Runners) == 0:
-		return badSetting("RUNNERS", "is needed with the role router: HOST:PORT of each runner, with commas between; of a name, each address is a runner")
+		return badSetting("RUNNERS",
+			"is needed with the role router: HOST:PORT of each runner, with commas between; of a name, each address is a runner")
 	case c.has(roleTrigger) && !c.remoteFunctions() && !c.has(roleRunner):
-		return badSetting("ROUTER", "is needed with the role trigger: HOST:PORT of a process with the role router, or of a runner; "+
-			"LANDFALL_RUNNERS or the role runner would do, too")
+		return badSetting("ROUTER",
+			"is needed with the role trigger: HOST:PORT of a process with the role router, or of a runner; "+
+				"LANDFALL_RUNNERS or the role runner would do, too")
 	case !c.stateful() && c.has(roleRunner) && c.Registry == nil:
 		return badSetting("REGISTRY", "is needed with the role runner: HOST:PORT of a process with the role registry")
 	case c.stateful() && !store.IsPostgres(c.Database):
-		return badSetting("ROLE", "is %q, and an SQLite file belongs to one process; several need LANDFALL_DATABASE=postgres://…", given)
+		return badSetting("ROLE",
+			"is %q, and an SQLite file belongs to one process; several need LANDFALL_DATABASE=postgres://…", given)
 	case stored && c.S3.Endpoint == "":
-		return badSetting("ROLE", "is %q, and the objects are in this process's data folder; several need LANDFALL_S3_ENDPOINT", given)
+		return badSetting("ROLE",
+			"is %q, and the objects are in this process's data folder; several need LANDFALL_S3_ENDPOINT", given)
 	case c.RoleSecret == "":
-		return badSetting("ROLE_SECRET", "is needed with LANDFALL_ROLE, the same for every process; it may come from a file: LANDFALL_ROLE_SECRET_FILE")
+		return badSetting("ROLE_SECRET",
+			"is needed with LANDFALL_ROLE, the same for every process; it may come from a file: LANDFALL_ROLE_SECRET_FILE")
 	case c.stateful() && c.URL == nil:
-		return badSetting("URL", "is needed with LANDFALL_ROLE: where people and the other processes reach the one with the role api")
+		return badSetting("URL",
+			"is needed with LANDFALL_ROLE: where people and the other processes reach the one with the role api")
 	}
 	return nil
 }
@@ -202,8 +211,10 @@ func (c *roleSettings) parsePeers(v map[string]string) (err error) {
 func parsePeer(name, text string) (string, error) {
 	address := strings.TrimSuffix(strings.TrimPrefix(text, "http://"), "/")
 	host, port, err := net.SplitHostPort(address)
-	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 || strings.ContainsAny(host, "/@?# ") || host == "" {
-		return "", badSetting(name, "has something that is no address of a process; right would be HOST:PORT") // not shown: it may hold a password
+	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 ||
+		strings.ContainsAny(host, "/@?# ") || host == "" {
+		// not shown: it may hold a password
+		return "", badSetting(name, "has something that is no address of a process; right would be HOST:PORT")
 	}
 	return address, nil
 }

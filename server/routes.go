@@ -39,7 +39,9 @@ func (s *state) releaseURL(app string, selector landfall.UID) string {
 // routes tells the control host from the hosts of releases.
 func (s *control) routes() (http.Handler, error) {
 	control := mux.New(s.logger)
-	control.Get("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }))
+	control.Get("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, "ok")
+	}))
 	control.Get("/readyz", http.HandlerFunc(s.readiness))
 	control.Get("/metrics", s.measured())
 	if s.config.has(roleWebhook) {
@@ -87,7 +89,8 @@ func (s *control) untilStop(c *gin.Context) {
 // routeFunctions serves the endpoints by which functions are reached without the host of a release.
 func (s *serving) routeFunctions(control *mux.Mux) {
 	if s.config.has(roleTrigger) {
-		events := invoke.Confined(&invoke.Events{Triggers: s.triggers, Admit: s.mayInvoke, Deferred: s.recorder.Deferred, Logger: s.logger})
+		events := invoke.Confined(&invoke.Events{Triggers: s.triggers, Admit: s.mayInvoke, Deferred: s.recorder.Deferred,
+			Logger: s.logger})
 		s.routeRun(control, s.tracer.Handler(invoke.RunPath, events))
 		control.Mount(invoke.FirePath, s.tracer.Handler(invoke.FirePath, events))
 		control.Mount(registry.TriggerPath, invoke.Confined(http.HandlerFunc(s.gateway.Fire)))
@@ -97,7 +100,8 @@ func (s *serving) routeFunctions(control *mux.Mux) {
 		control.Mount(registry.TriggerPath, invoke.Elsewhere(string(roleTrigger)))
 	}
 	if s.config.has(roleTrigger) || s.config.has(roleRegistry) {
-		control.Mount(invoke.Path, s.functionHandler(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
+		control.Mount(invoke.Path,
+			s.functionHandler(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
 	} else {
 		control.Mount(invoke.Path, invoke.Elsewhere(string(roleRegistry)))
 	}
@@ -141,8 +145,8 @@ func (s *serving) mayCall(r *http.Request, app string, access landfall.Access) e
 func (s *delivery) routeWebhooks(control *mux.Mux) {
 	deliveries := s.config.URL.JoinPath("api/v1/deliveries").String() + "/"
 	hooks := &webhook.Handler{
-		Store: accept.WebhookReceiver{Acceptor: s.acceptor, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
-		RunURL: s.runURL, Count: s.metrics.Delivered,
+		Store: accept.WebhookReceiver{Acceptor: s.acceptor, InstallationSecret: s.config.WebhookSecret}, Now: time.Now,
+		Logger: s.logger, RunURL: s.runURL, Count: s.metrics.Delivered,
 		DeliveryURL: func(d landfall.Delivery) string {
 			address := deliveries + url.PathEscape(d.ID)
 			if d.Hook != "" {
@@ -161,10 +165,12 @@ func (s *control) routeAPI(control *mux.Mux) error {
 	if s.repos != nil {
 		repositories = s.repos
 		control.Mount("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
-			Repositories: s.repos, Receiver: accept.GitReceiver{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
+			Repositories: s.repos, Receiver: accept.GitReceiver{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush,
+			Logger: s.logger})))
 	} else {
 		control.Mount("/git/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
+			answer(w, http.StatusNotFound,
+				"The built-in git remote is off: git was not found at the start. Install git and start again.")
 		}))
 	}
 	api.Serve(control, api.Config{
@@ -172,12 +178,14 @@ func (s *control) routeAPI(control *mux.Mux) error {
 		Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: d.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
-		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
-		Now: time.Now, Logger: s.logger, Keeper: d, Problems: s.problems, StallTimeout: s.config.StallTimeout,
-		Queues: appMessages{s.serving.broker}, Executions: execution.Requests{Recorder: s.serving.recorder, Find: s.source().Function},
+		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(),
+		Proxy: s.config.Proxy.String(), Now: time.Now, Logger: s.logger, Keeper: d, Problems: s.problems,
+		StallTimeout: s.config.StallTimeout, Queues: appMessages{s.serving.broker},
+		Executions: execution.Requests{Recorder: s.serving.recorder, Find: s.source().Function},
 	})
 	control.Get("/log", logHandler(control))
-	missing, err := web.Serve(control, web.Config{API: api.Local(control), DB: s.db, URL: s.config.URL, Visit: s.visitOf, Now: time.Now, Logger: s.logger})
+	missing, err := web.Serve(control, web.Config{API: api.Local(control), DB: s.db, URL: s.config.URL, Visit: s.visitOf,
+		Now: time.Now, Logger: s.logger})
 	if err != nil {
 		return err
 	}

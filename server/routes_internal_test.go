@@ -16,7 +16,8 @@ import (
 func TestControlHost(t *testing.T) {
 	t.Parallel()
 	config, err := loadConfig(os.DevNull, func(string) string { return "" }, map[string]string{
-		"DATA": t.TempDir(), "LISTEN": "127.0.0.1:0", "URL": "http://localhost:8080", "SANDBOX": "off", "TOKEN": strings.Repeat("t", 32)})
+		"DATA": t.TempDir(), "LISTEN": "127.0.0.1:0", "URL": "http://localhost:8080", "SANDBOX": "off",
+		"TOKEN": strings.Repeat("t", 32)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,8 @@ func TestControlHost(t *testing.T) {
 	if err := s.storeTokens(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const page, text, problem, own = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/problem+json", "application/json"
+	const page, text, problem, own = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/problem+json",
+		"application/json"
 	for _, test := range []struct {
 		request string
 		status  int

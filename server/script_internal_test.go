@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 // program is what main is.
 func program() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	c := &cli.Call{Program: CommandLine(""), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ()}
+	c := &cli.Call{Program: CommandLine(""), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Environ: os.Environ()}
 	code := c.Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -139,8 +140,8 @@ func runServer(ts *testscript.TestScript, neg bool, args []string) {
 	address := s.config.URL.String()
 	storyOf(ts).client = &client.Client{URL: address, Token: s.config.Token}
 	for name, value := range map[string]string{
-		"SERVER": address, "PORT": s.config.URL.Port(), "TOKEN": s.config.Token, "LANDFALL_SERVER": address, "LANDFALL_TOKEN": s.config.Token,
-		"GIT":              address + "/git",
+		"SERVER": address, "PORT": s.config.URL.Port(), "TOKEN": s.config.Token, "LANDFALL_SERVER": address,
+		"LANDFALL_TOKEN": s.config.Token, "GIT": address + "/git",
 		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http." + address + "/git/.extraHeader",
 		"GIT_CONFIG_VALUE_0": "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("ada:"+s.config.Token)),
 	} {

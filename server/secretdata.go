@@ -35,8 +35,10 @@ func (s *state) openSecrets(ctx context.Context) (*secret.Keeper, error) {
 	case !needed || !reads:
 		return key, nil
 	case key == nil:
-		return nil, badSetting("SECRET_KEY", "is not set, %s has no %s, and there are secrets that only their key opens; put the file back in its "+
-			"place, or set LANDFALL_SECRET_KEY_FILE. If the key is lost, give a new one (age-keygen makes them), and set each secret again",
+		return nil, badSetting("SECRET_KEY",
+			"is not set, %s has no %s, and there are secrets that only their key opens; put the file back in its "+
+				"place, or set LANDFALL_SECRET_KEY_FILE. If the key is lost, give a new one (age-keygen makes them), and set "+
+				"each secret again",
 			s.config.Data, secretKeyFile)
 	}
 	content, err := secret.ReadContent(newest.Content)
@@ -44,7 +46,8 @@ func (s *state) openSecrets(ctx context.Context) (*secret.Keeper, error) {
 		_, err = key.Open(secret.Owner{App: newest.App, Name: newest.Unit.Name}, content.Sealed)
 	}
 	if err != nil {
-		s.logger.ErrorContext(ctx, "the key of the secrets is another one than they were sealed under: functions that name them do not run",
+		s.logger.ErrorContext(ctx,
+			"the key of the secrets is another one than they were sealed under: functions that name them do not run",
 			"app_id", newest.App, "secret", newest.Unit.Name, "error", err)
 	}
 	return key, nil

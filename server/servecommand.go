@@ -38,7 +38,8 @@ func serveCommand(c *cli.Call, version string) *cobra.Command {
 	cmd.Long = serveHelp()
 	configured = settingFlags(c, cmd)
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	cmd.Flags().BoolVar(&fresh, "new", false, "start, once, although a part is gone, or of another installation: make what is there one")
+	cmd.Flags().BoolVar(&fresh, "new", false,
+		"start, once, although a part is gone, or of another installation: make what is there one")
 	return cmd
 }
 
@@ -78,7 +79,8 @@ func settingFlags(c *cli.Call, cmd *cobra.Command, some ...string) func() (confi
 func asGiven(cmd *cobra.Command, err error) error {
 	setting, ok := strings.CutPrefix(landfall.MessageOf(err), envPrefix)
 	name, text, _ := strings.Cut(setting, " ")
-	if flag := cmd.Flags().Lookup(flagOf(name)); err != nil && ok && flag != nil && flag.Changed && !strings.HasPrefix(text, "and ") {
+	if flag := cmd.Flags().Lookup(flagOf(name)); err != nil && ok && flag != nil && flag.Changed &&
+		!strings.HasPrefix(text, "and ") {
 		return &landfall.Error{Op: "config", Kind: landfall.KindOf(err), Message: "--" + flag.Name + " " + text, Err: err}
 	}
 	return err
@@ -165,8 +167,10 @@ func serveHelp() string {
 	for _, r := range roles() {
 		fmt.Fprintf(&b, "  %-9s %s\n", r, r.does())
 	}
-	b.WriteString("\nEach setting is a flag, an environment variable, or a line of the configuration file, in this order of precedence:\n" +
-		"--max-push, LANDFALL_MAX_PUSH, max_push. These are no flags, and may also come from a file, named by the variable with _FILE behind it:\n")
+	b.WriteString("\nEach setting is a flag, an environment variable, or a line of the configuration file, in this " +
+		"order of precedence:\n" +
+		"--max-push, LANDFALL_MAX_PUSH, max_push. These are no flags, and may also come from a file, named by the " +
+		"variable with _FILE behind it:\n")
 	for _, s := range settings() {
 		if s.secret {
 			b.WriteString("\n  " + envPrefix + s.name + ": " + s.help)

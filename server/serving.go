@@ -76,7 +76,8 @@ func newServing(s *shared) (*serving, error) {
 		return nil, err
 	}
 	v = &serving{
-		shared: s, hosting: here, metrics: counts, recorder: recorder, registry: newRegistry(s, here.functions), router: newRouter(s, recorder),
+		shared: s, hosting: here, metrics: counts, recorder: recorder, registry: newRegistry(s, here.functions),
+		router: newRouter(s, recorder),
 		broker: newBroker(s),
 	}
 	if v.calling, err = newCalling(v, contracts); err != nil {
@@ -86,7 +87,8 @@ func newServing(s *shared) (*serving, error) {
 }
 
 // newRecorder returns what records executions; nil without a database. redactors are those of what runs here.
-func newRecorder(s *shared, counts *metrics.Metrics, redactors *host.Redactors, contracts *contract.Cache) *execution.Recorder {
+func newRecorder(s *shared, counts *metrics.Metrics, redactors *host.Redactors,
+	contracts *contract.Cache) *execution.Recorder {
 	if s.db == nil {
 		return nil
 	}
@@ -95,11 +97,13 @@ func newRecorder(s *shared, counts *metrics.Metrics, redactors *host.Redactors, 
 		redact = func(f *landfall.Function, text string) string { return host.Redact(s.secrets, f, text) }
 	}
 	return &execution.Recorder{
-		DB: s.db, Process: s.process, Limits: s.config.Executions, Logger: s.logger, Meter: counts, Contracts: contracts, Redact: redact,
+		DB: s.db, Process: s.process, Limits: s.config.Executions, Logger: s.logger, Meter: counts, Contracts: contracts,
+		Redact: redact,
 	}
 }
 
-func newHosting(s *shared, counts *metrics.Metrics, redactors *host.Redactors, recorder *execution.Recorder) (hosting, error) {
+func newHosting(s *shared, counts *metrics.Metrics, redactors *host.Redactors,
+	recorder *execution.Recorder) (hosting, error) {
 	if !s.config.has(roleRunner) && !s.config.has(roleRegistry) {
 		return hosting{}, nil
 	}
@@ -123,7 +127,8 @@ func newHosting(s *shared, counts *metrics.Metrics, redactors *host.Redactors, r
 	}
 	functions := host.New(host.Config{
 		Runner:   &runner.Runner{Sandbox: s.sandbox, Modules: s.modules, Logs: logs},
-		Packages: unpacked, Network: network, Secrets: s.secrets, Redactors: redactors, MaxBytes: s.config.MaxFunctions, Logger: s.logger,
+		Packages: unpacked, Network: network, Secrets: s.secrets, Redactors: redactors, MaxBytes: s.config.MaxFunctions,
+		Logger: s.logger,
 	})
 	var pulled *images.Builder
 	if s.config.has(roleRegistry) {
@@ -150,8 +155,8 @@ func (s *shared) untouched() string {
 	return strings.TrimSpace(string(boot)) + " " + s.sandbox.Kind()
 }
 
-// newRunHandler returns the handler by which other processes have functions run in this one, and, without a database, the
-// functions that it makes ready. Without logs no other process does.
+// newRunHandler returns the handler by which other processes have functions run in this one, and, without a
+// database, the functions that it makes ready. Without logs no other process does.
 func newRunHandler(s *shared, functions *host.Host, logs *rpc.Logs) (*rpc.Handler, *host.Live) {
 	if logs == nil {
 		return nil, nil
@@ -217,10 +222,13 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 		return calling{triggers: triggers, gateway: answers}, nil
 	}
 	began := time.Now()
-	return calling{triggers: triggers, gateway: answers, messages: newMessages(s, triggers), scheduler: &schedule.Scheduler{
-		DB: s.db, Table: s.registry.Table, Functions: triggers, Process: s.process, Now: time.Now,
-		Elapsed: func() time.Duration { return time.Since(began) }, Fired: s.metrics.Fired, Patience: drainTimeout, Logger: s.logger,
-	}}, nil
+	return calling{triggers: triggers, gateway: answers, messages: newMessages(s, triggers),
+		scheduler: &schedule.Scheduler{
+			DB: s.db, Table: s.registry.Table, Functions: triggers, Process: s.process, Now: time.Now,
+			Elapsed: func() time.Duration {
+				return time.Since(began)
+			}, Fired: s.metrics.Fired, Patience: drainTimeout, Logger: s.logger,
+		}}, nil
 }
 
 // newTriggers returns the trigger manager, with what every call passes on its way to a function. A call from another

@@ -83,7 +83,9 @@ func TestStopWhileStarting(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		config, err := loadConfig(os.DevNull, func(string) string { return "" }, map[string]string{"DATA": data, "LISTEN": "127.0.0.1:0", "SANDBOX": "off"})
+		config, err := loadConfig(os.DevNull, func(string) string {
+			return ""
+		}, map[string]string{"DATA": data, "LISTEN": "127.0.0.1:0", "SANDBOX": "off"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,9 +125,11 @@ func TestFailedStart(t *testing.T) {
 		cmd.Env = append(os.Environ(), "LANDFALL_DATA="+t.TempDir(), "LANDFALL_LISTEN=127.0.0.1:0", test.env)
 		out, err := cmd.CombinedOutput()
 		said := string(out)
-		if err == nil || cmd.ProcessState.ExitCode() != test.code || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "landfall: ") ||
+		if err == nil || cmd.ProcessState.ExitCode() != test.code || strings.Count(said, "\n") != 1 ||
+			!strings.HasPrefix(said, "landfall: ") ||
 			strings.Count(said, test.text) != 1 || strings.Contains(said, "sesame") {
-			t.Errorf("%s: got exit code %d and %q, want %d and one sentence with %q", test.env, cmd.ProcessState.ExitCode(), said, test.code, test.text)
+			t.Errorf("%s: got exit code %d and %q, want %d and one sentence with %q", test.env, cmd.ProcessState.ExitCode(),
+				said, test.code, test.text)
 		}
 	}
 }
@@ -141,12 +145,16 @@ func TestLifeInTheLog(t *testing.T) {
 	}
 	said, _ := s.Run(t.TempDir(), "version")
 	for name, want := range map[string]any{
-		"version": strings.TrimSpace(strings.TrimPrefix(said, "landfall ")), "url": s.URL, "listen": "127.0.0.1:" + s.Port, "state": "sqlite", "objects": "folder", "data": s.Data,
+		"version": strings.TrimSpace(strings.TrimPrefix(said, "landfall ")), "url": s.URL, "listen": "127.0.0.1:" + s.Port,
+		"state": "sqlite", "objects": "folder", "data": s.Data,
 	} {
 		testkit.Equal(t, name+" of the line that it serves", lines["serving"][name], want)
 	}
 	// E-035: one main has all parts in one process; there is nothing to route
-	testkit.Equal(t, "roles of the line that it serves", fmt.Sprint(lines["serving"]["roles"]), fmt.Sprint(slices.DeleteFunc(roles(), func(r role) bool { return r == roleRouter })))
+	testkit.Equal(t, "roles of the line that it serves", fmt.Sprint(lines["serving"]["roles"]),
+		fmt.Sprint(slices.DeleteFunc(roles(), func(r role) bool {
+			return r == roleRouter
+		})))
 	testkit.Equal(t, "why it stopped", lines["stopping"]["reason"], any("terminated signal received"))
 	if lines["stopped"] == nil {
 		t.Errorf("it does not say that it has stopped:\n%s", s.Log)
@@ -158,7 +166,9 @@ func TestLifeInTheLog(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	config, err := loadConfig(os.DevNull, func(string) string { return "" }, map[string]string{"DATA": data, "LISTEN": "127.0.0.1:0", "SANDBOX": "off"})
+	config, err := loadConfig(os.DevNull, func(string) string {
+		return ""
+	}, map[string]string{"DATA": data, "LISTEN": "127.0.0.1:0", "SANDBOX": "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,9 +213,12 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	// K-018: whoever asks hears that repositories, or objects, are gone
-	wantWrong("without a repository", "repositories: those of 1 app are not here; they can be neither fetched nor pushed to, and releases are served; "+
-		"bring the process that has them back, or its folder git; only if they are lost, start once with landfall serve --new, and push them again")
-	for reads, want := range map[bool]string{true: "repositories: not here are those of shop", false: "repositories: those of 1 app"} {
+	wantWrong("without a repository",
+		"repositories: those of 1 app are not here; they can be neither fetched nor pushed to, and releases are served; "+
+			"bring the process that has them back, or its folder git; only if they are lost, start once with landfall serve "+
+			"--new, and push them again")
+	for reads, want := range map[bool]string{true: "repositories: not here are those of shop",
+		false: "repositories: those of 1 app"} {
 		// Who has a token hears whose repositories they are, as far as the token reads these apps.
 		lines := s.control.problems(t.Context(), func(app string) bool { return reads && app == "1" })
 		if got := strings.Join(lines, "\n"); !strings.Contains(got, want) || strings.Contains(got, "shop") != reads {
@@ -222,7 +235,8 @@ func TestReadiness(t *testing.T) {
 	if err := os.Rename(filepath.Join(data, "objects"), filepath.Join(data, "away")); err != nil {
 		t.Fatal(err)
 	}
-	wantWrong("without objects", "objects: they are gone; releases that are not in the cache are not served, and runs wait")
+	wantWrong("without objects",
+		"objects: they are gone; releases that are not in the cache are not served, and runs wait")
 	if err := os.Rename(filepath.Join(data, "away"), filepath.Join(data, "objects")); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +272,8 @@ func (m *moody) Mark(ctx context.Context) (string, error) {
 // serverAt is a server with a database.
 func serverAt(t *testing.T, address string, settings map[string]string) *server {
 	t.Helper()
-	settings["DATA"], settings["DATABASE"], settings["LISTEN"], settings["SANDBOX"] = t.TempDir(), address, "127.0.0.1:0", "off"
+	settings["DATA"], settings["DATABASE"], settings["LISTEN"], settings["SANDBOX"] = t.TempDir(), address,
+		"127.0.0.1:0", "off"
 	config, err := loadConfig(os.DevNull, func(string) string { return "" }, settings)
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +304,9 @@ func TestGatewayCountsFromTheStart(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
 	s := serverAt(t, address, map[string]string{})
-	err := s.db.Update(t.Context(), func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), landfall.DefaultNamespace, 1) })
+	err := s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.EnsureNamespace(t.Context(), landfall.DefaultNamespace, 1)
+	})
 	if err != nil {
 		t.Fatal(err) // a first start would look for apps of that name
 	}
@@ -391,8 +408,10 @@ func TestStopBesideASlowRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = slow.Close() }()
-	_, err = fmt.Fprintf(slow, "POST /webhooks/github HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"+
-		"Expect: 100-continue\r\nX-Hub-Signature-256: %s\r\n\r\n", forge.Signature(forge.WebhookSecret, []byte("{}")).Get("X-Hub-Signature-256"))
+	_, err = fmt.Fprintf(slow,
+		"POST /webhooks/github HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"+
+			"Expect: 100-continue\r\nX-Hub-Signature-256: %s\r\n\r\n",
+		forge.Signature(forge.WebhookSecret, []byte("{}")).Get("X-Hub-Signature-256"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,12 +454,14 @@ func TestTokensAreTheOwners(t *testing.T) {
 func TestEveryRoleKnowsItsHosts(t *testing.T) {
 	t.Parallel()
 	for _, roles := range [][]role{
-		roles(), {roleAPI}, {roleAPI, roleWebhook}, {roleWebhook}, {rolePipeline}, {roleWebhook, rolePipeline}, {roleGateway}, {roleAPI, roleGateway},
+		roles(), {roleAPI}, {roleAPI, roleWebhook}, {roleWebhook}, {rolePipeline}, {roleWebhook, rolePipeline}, {roleGateway},
+		{roleAPI, roleGateway},
 	} {
 		t.Run(fmt.Sprint(roles), func(t *testing.T) {
 			t.Parallel()
 			config, err := loadConfig(os.DevNull, func(string) string { return "" }, map[string]string{
-				"DATA": t.TempDir(), "LISTEN": "127.0.0.1:0", "SANDBOX": "off", "URL": "https://landfall.example.com", "DOMAIN": "releases.example.com"})
+				"DATA": t.TempDir(), "LISTEN": "127.0.0.1:0", "SANDBOX": "off", "URL": "https://landfall.example.com",
+				"DOMAIN": "releases.example.com"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -462,12 +483,15 @@ func TestEveryRoleKnowsItsHosts(t *testing.T) {
 				s.handler.ServeHTTP(w, r)
 				return w.Code
 			}
-			for _, path := range []string{"/", "/sign-in", "/api/v1/apps", "/webhooks/github", "/git/shop.git/info/refs", "/healthz", "/readyz", "/metrics"} {
-				for _, host := range []string{"evil.example.com", "shop.releases.example.com", "shop--abc.releases.example.com", "localhost", ""} {
+			for _, path := range []string{"/", "/sign-in", "/api/v1/apps", "/webhooks/github", "/git/shop.git/info/refs",
+				"/healthz", "/readyz", "/metrics"} {
+				for _, host := range []string{"evil.example.com", "shop.releases.example.com", "shop--abc.releases.example.com",
+					"localhost", ""} {
 					testkit.Equal(t, "status of "+host+path, ask(host, path), http.StatusNotFound)
 				}
 			}
-			if about := fmt.Sprint(s.about()); strings.Contains(about, "url https://landfall.example.com") != slices.Contains(roles, roleAPI) {
+			if about := fmt.Sprint(s.about()); strings.Contains(about,
+				"url https://landfall.example.com") != slices.Contains(roles, roleAPI) {
 				t.Errorf("the log says %s, want the public URL as that of the role api's process only", about)
 			}
 			signIn := http.StatusNotFound

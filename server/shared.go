@@ -157,8 +157,8 @@ func (s *shared) about() []any {
 		place = "url"
 	}
 	return []any{
-		"version", s.config.Version, "roles", s.config.Roles, "listen", s.listener.Addr().String(), place, s.config.URL.String(),
-		"releases", s.releaseURL("APP", ""), "state", state, "objects", objects, "data", s.config.Data,
+		"version", s.config.Version, "roles", s.config.Roles, "listen", s.listener.Addr().String(), place,
+		s.config.URL.String(), "releases", s.releaseURL("APP", ""), "state", state, "objects", objects, "data", s.config.Data,
 	}
 }
 

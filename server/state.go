@@ -64,7 +64,8 @@ func (s *state) open(ctx context.Context) (err error) {
 			return err
 		}
 		if change, ok := s.db.Upgraded(); ok {
-			s.logger.InfoContext(ctx, "the database has a newer form now; only a backup leads back to the older program", "from", change.From, "to", change.To)
+			s.logger.InfoContext(ctx, "the database has a newer form now; only a backup leads back to the older program", "from",
+				change.From, "to", change.To)
 		}
 	} else if !c.has(roleRunner) {
 		return nil

@@ -41,14 +41,17 @@ func (s *shared) visitOf(address *url.URL) (web.Visit, bool) {
 	named := s.hosts.Classify(host)
 	origin := s.origin(host)
 	if !ok || named.Kind != hostname.Release || address.User != nil || origin != address.Scheme+"://"+address.Host ||
-		!strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\") || len(path) > longest {
+		!strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\") ||
+		len(path) > longest {
 		return web.Visit{}, false
 	}
-	return web.Visit{App: named.App, Host: host, Origin: origin, Begin: origin + access.PreviewPath + "?code=", Path: path}, true
+	return web.Visit{App: named.App, Host: host, Origin: origin, Begin: origin + access.PreviewPath + "?code=",
+		Path: path}, true
 }
 
 // Begin implements access.PreviewSessions.
-func (v previewSessions) Begin(ctx context.Context, host, code, nonce string) (secret, path string, expires time.Time, err error) {
+func (v previewSessions) Begin(ctx context.Context, host, code, nonce string) (secret, path string, expires time.Time,
+	err error) {
 	secret = rand.Text()
 	err = v.db.Update(ctx, func(tx *store.Tx) error {
 		path, expires, err = tx.BeginVisit(ctx, code, host, nonce, secret, time.Now())

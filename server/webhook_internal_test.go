@@ -46,7 +46,8 @@ func BenchmarkWebhookAccept(b *testing.B) {
 	c := &client.Client{URL: s.config.URL.String(), Token: s.config.Token}
 	const apps = 8
 	for i := range apps {
-		app := client.NewApp{Name: fmt.Sprintf("app-%d", i), Repository: fmt.Sprintf("%s/%d/harbor/shop.git", elsewhere.URL, i)}
+		app := client.NewApp{Name: fmt.Sprintf("app-%d", i),
+			Repository: fmt.Sprintf("%s/%d/harbor/shop.git", elsewhere.URL, i)}
 		if err := c.Do(ctx, http.MethodPost, "/apps", app, nil); err != nil {
 			b.Fatal(err)
 		}
@@ -55,7 +56,8 @@ func BenchmarkWebhookAccept(b *testing.B) {
 	var took []time.Duration
 	for n := 0; b.Loop(); n++ {
 		body := []byte(strings.NewReplacer(
-			"710200300", fmt.Sprint(1000+n%apps), "https://github.com/harbor/shop", fmt.Sprintf("%s/%d/harbor/shop", elsewhere.URL, n%apps),
+			"710200300", fmt.Sprint(1000+n%apps), "https://github.com/harbor/shop",
+			fmt.Sprintf("%s/%d/harbor/shop", elsewhere.URL, n%apps),
 			"c3d9a1f04b7e62855d0c9be1f3a76240d8e5917b", fmt.Sprintf("%040x", n+1)).Replace(payload))
 		d := forge.Delivery{ID: fmt.Sprint("delivery-", n), Event: "push", Body: body}
 		header := forge.Signature(forge.WebhookSecret, body)

@@ -112,7 +112,8 @@ func (d *document) checkRelease(p landfall.ReleasePolicy, spec map[string]any, n
 		d.problemf(n.at("spec", "release", "production"), "release.production: %s is no branch's name", quote(p.Production))
 	}
 	if _, err := landfall.ParseAge(string(p.KeepFiles)); written["keep_files"] != nil && err != nil {
-		d.problemf(n.at("spec", "release", "keep_files"), "release.keep_files is %s; it must be a length of time such as 24h or 7d, or 0 for never",
+		d.problemf(n.at("spec", "release", "keep_files"),
+			"release.keep_files is %s; it must be a length of time such as 24h or 7d, or 0 for never",
 			quote(string(p.KeepFiles)))
 	}
 	d.globs(n, p.Branches, "spec", "release", "branches")

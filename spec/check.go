@@ -30,7 +30,8 @@ func (r *reader) checkReferences() {
 	for _, p := range r.pending {
 		used[p.kind+" "+p.name] = true
 		if !r.has(p.kind, p.name) {
-			r.problemf(p.pos, "%s names %s %s, which the spec does not define%s", p.who, p.kind, quote(p.name), r.suggestion(p.kind, p.name))
+			r.problemf(p.pos, "%s names %s %s, which the spec does not define%s", p.who, p.kind, quote(p.name),
+				r.suggestion(p.kind, p.name))
 		}
 	}
 	for _, a := range r.spec.Archives {
@@ -71,7 +72,8 @@ func (r *reader) checkBounds() {
 		}
 		for _, f := range functions {
 			if n := r.warm[f.Name]; f.Selector == landfall.Latest && n > b.trigger.Resources.Concurrency {
-				r.problemf(b.pos, "%s: concurrency is %d, and Function %s keeps %d processes warm (%s); set it to at least %d, or leave it out",
+				r.problemf(b.pos,
+					"%s: concurrency is %d, and Function %s keeps %d processes warm (%s); set it to at least %d, or leave it out",
 					b.who, b.trigger.Resources.Concurrency, f.Name, n, keepWarm, n)
 			}
 		}
@@ -168,7 +170,8 @@ func (r *reader) checkRoutes() {
 		}
 	}
 	if patterns > r.limits.Objects {
-		r.problemf(over, "%d routes, counted by method; the limit is %d (setting LANDFALL_MAX_SPEC_OBJECTS)", patterns, r.limits.Objects)
+		r.problemf(over, "%d routes, counted by method; the limit is %d (setting LANDFALL_MAX_SPEC_OBJECTS)", patterns,
+			r.limits.Objects)
 		return
 	}
 	r.checkExpressions()
@@ -203,7 +206,8 @@ func (r *reader) checkRoutes() {
 // conflict reports two routes of which neither is more specific.
 func (r *reader) conflict(later, earlier servedTrigger) {
 	r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s%s",
-		quote(later.trigger.HTTP.URL), later.trigger.Name, quote(earlier.trigger.HTTP.URL), earlier.trigger.Name, earlier.place())
+		quote(later.trigger.HTTP.URL), later.trigger.Name, quote(earlier.trigger.HTTP.URL), earlier.trigger.Name,
+		earlier.place())
 }
 
 // checkExpressions reports routes with the same regular expressions, and too many expressions, because a request may be
@@ -220,7 +224,8 @@ func (r *reader) checkExpressions() {
 			continue // it was reported
 		}
 		if size += e.Size; size > most {
-			r.problemf(s.pos, "HTTPTrigger %s: the regular expressions of all routes are too large together: compiled, they have more than %d instructions",
+			r.problemf(s.pos, "HTTPTrigger %s: the regular expressions of all routes are too large together: compiled, they "+
+				"have more than %d instructions",
 				s.trigger.Name, most)
 			return
 		}

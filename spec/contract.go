@@ -67,7 +67,8 @@ func (d *document) checkContract(n nodes, function string, c *contractSpec) *con
 		case len(t.Event) > 0 && len(t.Data) > 0:
 			d.problemf(pos, "Function %s: the test %s has both an event and data, which is the event's", function, quote(t.Name))
 		case t.Status != 0 && (t.Status < 200 || t.Status > 599):
-			d.problemf(pos, "Function %s: the test %s wants the status %d; it is a number from 200 to 599", function, quote(t.Name), t.Status)
+			d.problemf(pos, "Function %s: the test %s wants the status %d; it is a number from 200 to 599", function,
+				quote(t.Name), t.Status)
 		}
 		names[t.Name] = true
 	}
@@ -225,7 +226,7 @@ func resolveFile(value *json.RawMessage, read func(name string) ([]byte, error))
 // lineOf returns the line in which text stops being JSON.
 func lineOf(data []byte) string {
 	var value json.RawMessage
-	place, ok := json.Unmarshal(data, &value).(*json.SyntaxError) //nolint:errorlint // the standard library returns it as it is
+	place, ok := json.Unmarshal(data, &value).(*json.SyntaxError) //nolint:errorlint // it comes as it is
 	if !ok {
 		return ""
 	}
@@ -246,7 +247,8 @@ func (s *Spec) checkSchedule(r *reader, t Trigger) {
 			return ref.Name == f.Name && (ref.Selector == "" || ref.Selector == landfall.Latest)
 		})
 		if named && f.Contract.CheckInput(event.New()) != nil {
-			r.problemf(t.Pos, "TimeTrigger %s: the events of a schedule have no data, and the contract of Function %s refuses them: let its input be null, too",
+			r.problemf(t.Pos, "TimeTrigger %s: the events of a schedule have no data, and the contract of Function %s "+
+				"refuses them: let its input be null, too",
 				t.Name, f.Name)
 		}
 	}

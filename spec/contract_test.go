@@ -79,28 +79,33 @@ func TestContract(t *testing.T) {
 func TestContractProblems(t *testing.T) {
 	t.Parallel()
 	repository := files{
-		"order.json": `{"type": "object", "required": ["name"]}`, "broken.json": "{\n \"type\": \n}", "text.json": `{"type": "text"}`,
-		"large.json": `"` + strings.Repeat("x", 64<<10) + `"`,
+		"order.json": `{"type": "object", "required": ["name"]}`, "broken.json": "{\n \"type\": \n}",
+		"text.json": `{"type": "text"}`, "large.json": `"` + strings.Repeat("x", 64<<10) + `"`,
 	}
 	for contract, want := range map[string]string{
-		"    input: gone.json\n":                                         `specs/f.yaml:13: Function hello: contract.input names the file "gone.json": there is no such file`,
-		"    input: /etc/passwd\n":                                       `names the file "/etc/passwd", which must be relative to the repository's root`,
-		"    input: ../order.json\n":                                     `names the file "../order.json", which must not contain ..`,
-		"    input: order.json\n    output: broken.json\n":               `specs/f.yaml:14: Function hello: contract.output names the file "broken.json", which is no JSON (line 3)`,
-		"    output: text.json\n":                                        `specs/f.yaml:13: Function hello: contract.output: the schema cannot be read: /type fits none of the alternatives of anyOf`,
-		"    output: large.json\n":                                       "which has 65538 bytes; the limit is 65536",
-		"    inputs: order.json\n":                                       `specs/f.yaml:13: unknown field "inputs"; did you mean "input"?`,
-		"    input: 7\n":                                                 "contract.input: the schema cannot be read: it is a number; it must be a boolean or an object",
-		"    tests:\n    - data: {}\n":                                   "specs/f.yaml:14: Function hello has a test without a name",
-		"    tests:\n    - {name: a}\n    - {name: a}\n":                 `specs/f.yaml:15: Function hello has two tests named "a"`,
-		"    tests:\n    - {name: a, data: 1, event: {}}\n":              "has both an event and data",
-		"    tests:\n    - {name: a, status: 99}\n":                      "wants the status 99; it is a number from 200 to 599",
+		"    input: gone.json\n":                           `specs/f.yaml:13: Function hello: contract.input names the file "gone.json": there is no such file`,
+		"    input: /etc/passwd\n":                         `names the file "/etc/passwd", which must be relative to the repository's root`,
+		"    input: ../order.json\n":                       `names the file "../order.json", which must not contain ..`,
+		"    input: order.json\n    output: broken.json\n": `specs/f.yaml:14: Function hello: contract.output names the file "broken.json", which is no JSON (line 3)`,
+		"    output: text.json\n":                          `specs/f.yaml:13: Function hello: contract.output: the schema cannot be read: /type fits none of the alternatives of anyOf`,
+		"    output: large.json\n":                         "which has 65538 bytes; the limit is 65536",
+		"    inputs: order.json\n":                         `specs/f.yaml:13: unknown field "inputs"; did you mean "input"?`,
+		"    input: 7\n": "contract.input: the schema cannot be read: it " +
+			"is a number; it must be a boolean or an object",
+		"    tests:\n    - data: {}\n": "specs/f.yaml:14: Function hello has a test " +
+			"without a name",
+		"    tests:\n    - {name: a}\n    - {name: a}\n":    `specs/f.yaml:15: Function hello has two tests named "a"`,
+		"    tests:\n    - {name: a, data: 1, event: {}}\n": "has both an event and data",
+		"    tests:\n    - {name: a, status: 99}\n": "wants the status 99; it is a number from 200 " +
+			"to 599",
 		"    tests:\n    - {name: a, event: {specversion: '3'}}\n":       `the test "a": its event: specversion`,
 		"    tests:\n    - {name: a, event: gone.json}\n":                `specs/f.yaml:14: Function hello: the test "a" names the file "gone.json": there is no such file`,
 		"    input: order.json\n    tests:\n    - {name: a, data: {}}\n": `specs/f.yaml:15: Function hello: the test "a": the data of the event does not fit the input that the function's contract takes: /name is missing`,
 		"    tests:\n" + strings.Repeat("    - {name: a}\n", 33):         "Function hello has 33 tests; it may have 32",
-		"    input: order.json\n  stream_body: true\n":                   "specs/f.yaml:13: Function hello: its input cannot be checked before it starts, because it reads bodies while they come",
-		"    input: order.json\n" + nightly:                              "specs/f.yaml:15: TimeTrigger nightly: the events of a schedule have no data, and the contract of Function hello refuses them",
+		"    input: order.json\n  stream_body: true\n": "specs/f.yaml:13: Function hello: its input " +
+			"cannot be checked before it starts, because it reads bodies while they come",
+		"    input: order.json\n" + nightly: "specs/f.yaml:15: TimeTrigger nightly: the events of a schedule have no " +
+			"data, and the contract of Function hello refuses them",
 	} {
 		s, err := spec.Parse(promising(contract), spec.Limits{})
 		if err == nil {

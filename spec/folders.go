@@ -54,8 +54,8 @@ func (d *document) configMaps(n nodes, function string, named []reference) []Nam
 	for i, r := range named {
 		c := Named{Pos: itemOf(n, i, "spec", "configmaps"), Name: r.Name, Namespace: r.Namespace}
 		if !isObjectName(c.Name) || !isObjectName(c.Namespace) {
-			d.problemf(c.Pos, "Function %s: %s in the namespace %s is no name of a config map: it has a to z, 0 to 9, - and .", function,
-				quote(c.Name), quote(c.Namespace))
+			d.problemf(c.Pos, "Function %s: %s in the namespace %s is no name of a config map: it has a to z, 0 to 9, - and .",
+				function, quote(c.Name), quote(c.Namespace))
 			continue
 		}
 		all = append(all, c)
@@ -87,18 +87,21 @@ func (r *reader) checkConfigMaps() {
 			keys := map[string]json.RawMessage{}
 			value, found := config[c.Name]
 			if !found || json.Unmarshal(value, &keys) != nil {
-				r.problemf(c.Pos, "Function %s names the config map %s, which the configuration of the app does not have: write it as a mapping "+
-					"below spec.config of the App, such as config: {%s: {KEY: value}}", f.Name, c.Name, c.Name)
+				r.problemf(c.Pos,
+					"Function %s names the config map %s, which the configuration of the app does not have: write it as a mapping "+
+						"below spec.config of the App, such as config: {%s: {KEY: value}}", f.Name, c.Name, c.Name)
 				continue
 			}
 			if files += len(keys); files > MaxFiles {
-				r.problemf(c.Pos, "Function %s names config maps and secrets with %d keys; it may have %d, each a file: put several values into one "+
-					"key, as a mapping", f.Name, files, MaxFiles)
+				r.problemf(c.Pos,
+					"Function %s names config maps and secrets with %d keys; it may have %d, each a file: put several values "+
+						"into one key, as a mapping", f.Name, files, MaxFiles)
 				break
 			}
 			for _, key := range sortedKeys(keys) {
 				if !secret.IsFileName(key) {
-					r.problemf(c.Pos, "Function %s names the config map %s, whose key %s can be no file: a key has letters, digits, -, _ and .",
+					r.problemf(c.Pos,
+						"Function %s names the config map %s, whose key %s can be no file: a key has letters, digits, -, _ and .",
 						f.Name, c.Name, quote(key))
 				}
 			}

@@ -23,7 +23,8 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	}
-	for _, text := range []string{"", "---", "...", "\ufeff", "%YAML", "\r\r", "a: !!int x", "? ", "- - -", "&a *a", "\f%", "... a", "... # a\nb: 1", "--- |\n ---\n"} {
+	for _, text := range []string{"", "---", "...", "\ufeff", "%YAML", "\r\r", "a: !!int x", "? ", "- - -", "&a *a", "\f%",
+		"... a", "... # a\nb: 1", "--- |\n ---\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

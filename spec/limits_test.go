@@ -21,11 +21,15 @@ import (
 func TestMaxFiles(t *testing.T) {
 	t.Parallel()
 	for keys, want := range map[int]string{
-		spec.MaxFiles - 1: "", spec.MaxFiles: "specs/a.yaml:15: Function hello names config maps and secrets with 501 keys; it may have 500",
+		spec.MaxFiles - 1: "",
+		spec.MaxFiles:     "specs/a.yaml:15: Function hello names config maps and secrets with 501 keys; it may have 500",
 	} {
-		text := "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: node}\nspec: {version: 2, runtime: {image: node}}\n---\n" +
-			"apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: pkg}\nspec: {environment: {name: node}, deployment: {type: literal, literal: eA==}}\n---\n" +
-			"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: hello}\nspec: {environment: {name: node}, package: {packageref: {name: pkg}}, secrets: [{name: one}],\n" +
+		text := "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: node}\nspec: {version: 2, runtime: " +
+			"{image: node}}\n---\n" +
+			"apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: pkg}\nspec: {environment: {name: node}, deployment: " +
+			"{type: literal, literal: eA==}}\n---\n" +
+			"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: hello}\nspec: {environment: {name: node}, package: " +
+			"{packageref: {name: pkg}}, secrets: [{name: one}],\n" +
 			"  configmaps: [{name: large}]}\n---\n" +
 			"apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop}\nspec:\n  config:\n    large:\n"
 		for i := range keys {
@@ -118,21 +122,28 @@ func TestBombs(t *testing.T) {
 	t.Parallel()
 	const app = "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop}\nspec:\n  config: "
 	for name, bomb := range map[string]struct{ text, want string }{
-		"billion laughs":            {laughs(), "kind is missing"},
-		"laughs within a document":  {app + "\n    " + strings.ReplaceAll(laughs(), "\n", "\n    "), "anchors and aliases"},
-		"aliases by the million":    {app + "{a: &a x, b: [" + strings.Repeat("*a,", 1_000_000) + "]}\n", "LANDFALL_MAX_SPEC_VALUES"},
-		"anchors":                   {app + "\n" + repeated(100_000, "  - &a%d x\n"), "LANDFALL_MAX_SPEC_VALUES"},
-		"flow sequences":            {app + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), "LANDFALL_MAX_SPEC_DEPTH"},
-		"flow mappings":             {app + strings.Repeat("{a: ", 10_000) + strings.Repeat("}", 10_000), "LANDFALL_MAX_SPEC_DEPTH"},
-		"flow sequences left open":  {app + strings.Repeat("[", 1_000_000), "LANDFALL_MAX_SPEC_VALUES"},
-		"flow hidden by text":       {app + "{a: " + strings.Repeat(`["]", `, 9_000) + strings.Repeat("]", 9_000) + "}", "the limit is 100"},
-		"compact sequences":         {strings.Repeat("- ", 10_000) + "a", "LANDFALL_MAX_SPEC_DEPTH"},
-		"compact keys":              {strings.Repeat("? ", 10_000) + "a", "LANDFALL_MAX_SPEC_DEPTH"},
-		"indentation":               {app + "\n" + strings.ReplaceAll("\n"+staircase(2_000), "\n", "\n    "), "levels deep; the limit is 100"},
-		"nesting just over":         {app + "{a: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "levels deep; the limit is 100"},
-		"commas":                    {app + "{a: [" + strings.Repeat("1,", 500_000) + "]}", "LANDFALL_MAX_SPEC_VALUES"},
-		"directives":                {repeated(90_000, "%%TAG !a%d! x\n") + "---\na: 1\n", "directives"},
-		"documents":                 {strings.Repeat("---\na\n", 1_300_000), "1300000 documents; the limit is 10000 (setting LANDFALL_MAX_SPEC_OBJECTS)"},
+		"billion laughs":           {laughs(), "kind is missing"},
+		"laughs within a document": {app + "\n    " + strings.ReplaceAll(laughs(), "\n", "\n    "), "anchors and aliases"},
+		"aliases by the million": {app + "{a: &a x, b: [" + strings.Repeat("*a,", 1_000_000) + "]}\n",
+			"LANDFALL_MAX_SPEC_VALUES"},
+		"anchors": {app + "\n" + repeated(100_000, "  - &a%d x\n"), "LANDFALL_MAX_SPEC_VALUES"},
+		"flow sequences": {app + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000),
+			"LANDFALL_MAX_SPEC_DEPTH"},
+		"flow mappings": {app + strings.Repeat("{a: ", 10_000) + strings.Repeat("}", 10_000),
+			"LANDFALL_MAX_SPEC_DEPTH"},
+		"flow sequences left open": {app + strings.Repeat("[", 1_000_000), "LANDFALL_MAX_SPEC_VALUES"},
+		"flow hidden by text": {app + "{a: " + strings.Repeat(`["]", `, 9_000) + strings.Repeat("]", 9_000) + "}",
+			"the limit is 100"},
+		"compact sequences": {strings.Repeat("- ", 10_000) + "a", "LANDFALL_MAX_SPEC_DEPTH"},
+		"compact keys":      {strings.Repeat("? ", 10_000) + "a", "LANDFALL_MAX_SPEC_DEPTH"},
+		"indentation": {app + "\n" + strings.ReplaceAll("\n"+staircase(2_000), "\n", "\n    "),
+			"levels deep; the limit is 100"},
+		"nesting just over": {app + "{a: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}",
+			"levels deep; the limit is 100"},
+		"commas":     {app + "{a: [" + strings.Repeat("1,", 500_000) + "]}", "LANDFALL_MAX_SPEC_VALUES"},
+		"directives": {repeated(90_000, "%%TAG !a%d! x\n") + "---\na: 1\n", "directives"},
+		"documents": {strings.Repeat("---\na\n", 1_300_000),
+			"1300000 documents; the limit is 10000 (setting LANDFALL_MAX_SPEC_OBJECTS)"},
 		"empty documents":           {strings.Repeat("---\n", 2_000_000) + "a", "a document is a mapping"},
 		"problems by the thousand":  {repeated(40_000, "a%d: 1\n"), "kind is missing"},
 		"unknown fields":            {"apiVersion: landfall.dev/v1\nkind: App\n" + repeated(40_000, "a%d: 1\n"), "more"},
@@ -180,7 +191,8 @@ func TestLimits(t *testing.T) {
 	t.Run("depth", func(t *testing.T) {
 		t.Parallel()
 		const text = "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop}\nspec: {config: {a: {b: 1}}}\n"
-		contains(t, refused(t, spec.Limits{Depth: 4}, one(text)), "nested 5 levels deep; the limit is 4 (setting LANDFALL_MAX_SPEC_DEPTH)")
+		contains(t, refused(t, spec.Limits{Depth: 4}, one(text)),
+			"nested 5 levels deep; the limit is 4 (setting LANDFALL_MAX_SPEC_DEPTH)")
 		if _, err := spec.Parse([]spec.Source{one(text)}, spec.Limits{Depth: 5}); err != nil {
 			t.Errorf("within the limit: got %v, want no error", err)
 		}
@@ -189,7 +201,8 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		const text = "apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\n" +
 			"spec: {functionref: {name: f}, relativeurl: /a, methods: [GET, PUT, POST]}\n"
-		contains(t, refused(t, spec.Limits{Objects: 2}, one(text)), "3 routes, counted by method; the limit is 2 (setting LANDFALL_MAX_SPEC_OBJECTS)")
+		contains(t, refused(t, spec.Limits{Objects: 2}, one(text)),
+			"3 routes, counted by method; the limit is 2 (setting LANDFALL_MAX_SPEC_OBJECTS)")
 	})
 }
 

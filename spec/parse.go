@@ -18,8 +18,9 @@ const op landfall.Op = "spec.parse"
 type Limits struct {
 	Bytes   int64 // LANDFALL_MAX_SPEC_BYTES: all files together; 8 MiB
 	Objects int   // LANDFALL_MAX_SPEC_OBJECTS: documents; 10,000
-	Values  int   // LANDFALL_MAX_SPEC_VALUES: lines and punctuation of one document, which bound the number of its values; 100,000
-	Depth   int   // LANDFALL_MAX_SPEC_DEPTH: nesting of one document; 100
+	// LANDFALL_MAX_SPEC_VALUES: lines and punctuation of one document, which bound the number of its values; 100,000
+	Values int
+	Depth  int // LANDFALL_MAX_SPEC_DEPTH: nesting of one document; 100
 }
 
 // withDefaults returns l with its zero fields filled in.
@@ -85,7 +86,8 @@ type reader struct {
 }
 
 func newReader(limits Limits) *reader {
-	return &reader{limits: limits.withDefaults(), spec: &Spec{}, kinds: kinds(), names: map[name]Position{}, warm: map[string]int{}, locating: locatingBudget}
+	return &reader{limits: limits.withDefaults(), spec: &Spec{}, kinds: kinds(), names: map[name]Position{},
+		warm: map[string]int{}, locating: locatingBudget}
 }
 
 // problemf records a problem at pos. It makes the sentence only when it can be shown.

@@ -176,14 +176,16 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 		d.problemf(n.at("spec", "environment"), "Function %s names no environment (spec.environment.name)", o.Name)
 	}
 	if known.Package.Reference.Name == "" {
-		d.problemf(n.at("spec", "package", "packageref"), "Function %s names no package (spec.package.packageref.name)", o.Name)
+		d.problemf(n.at("spec", "package", "packageref"),
+			"Function %s names no package (spec.package.packageref.name)", o.Name)
 	}
 	d.checkLimits(spec, n)
 	if r, field, err := known.resources(); err != nil {
 		d.problemf(n.at("spec", field), "Function %s: %s", o.Name, landfall.MessageOf(err))
 	} else if r.Concurrency == 0 && r.KeepWarm > landfall.DefaultConcurrency {
-		d.problemf(n.at("spec", keepWarm), "Function %s: %s is %d, and concurrency, which is not given, allows %d processes; set it to at least %d",
-			o.Name, keepWarm, r.KeepWarm, landfall.DefaultConcurrency, r.KeepWarm)
+		d.problemf(n.at("spec", keepWarm),
+			"Function %s: %s is %d, and concurrency, which is not given, allows %d processes; set it to at least %d", o.Name,
+			keepWarm, r.KeepWarm, landfall.DefaultConcurrency, r.KeepWarm)
 	} else {
 		d.warm[o.Name] = r.KeepWarm
 		d.checkSizes("Function "+o.Name, r, n)
@@ -192,8 +194,9 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 		d.problemf(n.at("spec", field), "Function %s: %s", o.Name, landfall.MessageOf(err))
 	}
 	if known.Stream && known.Contract != nil && len(known.Contract.Input) > 0 {
-		d.problemf(n.at("spec", "contract", "input"), "Function %s: its input cannot be checked before it starts, because it reads bodies while "+
-			"they come (%s); leave out one of the two", o.Name, streamBody)
+		d.problemf(n.at("spec", "contract", "input"),
+			"Function %s: its input cannot be checked before it starts, because it reads bodies while "+
+				"they come (%s); leave out one of the two", o.Name, streamBody)
 	}
 	d.spec.Functions = append(d.spec.Functions, Function{
 		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
@@ -201,7 +204,8 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 		FunctionName: known.Package.FunctionName, Secrets: d.secrets(n, o.Name, known.Secrets),
 		ConfigMaps: d.configMaps(n, o.Name, known.ConfigMaps), positions: d.checkContract(n, o.Name, known.Contract),
 	})
-	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind, known.Package.Reference.Name)
+	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind,
+		known.Package.Reference.Name)
 }
 
 var ofContainers = regexp.MustCompile(`^container([^a-z].*)?$`)
@@ -230,7 +234,8 @@ func (d *document) secrets(n nodes, function string, named []reference) []Named 
 		case taken && first == ref.Name:
 			d.problemf(s.Pos, "Function %s names the secret %s twice", function, ref.Name)
 		case taken:
-			d.problemf(s.Pos, "Function %s: the secrets %s and %s would be the same variable, %s", function, first, ref.Name, variable)
+			d.problemf(s.Pos, "Function %s: the secrets %s and %s would be the same variable, %s", function, first,
+				ref.Name, variable)
 		default:
 			variables[variable] = ref.Name
 			refs = append(refs, s)
@@ -327,7 +332,8 @@ func (d *document) checkLimits(spec map[string]any, n nodes) {
 	given, _ := spec["resources"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		if _, found := given[name]; found {
-			d.warnf(n.at("spec", "resources"), "kept, not used: spec.resources.%s; a limit is spec.resources.limits.%s", name, name)
+			d.warnf(n.at("spec", "resources"), "kept, not used: spec.resources.%s; a limit is spec.resources.limits.%s",
+				name, name)
 		}
 	}
 	for _, of := range []string{"limits", "requests"} {
@@ -348,7 +354,8 @@ func (d *document) checkSizes(who string, r landfall.Resources, n nodes) {
 		bytes int64
 	}{{"memory", r.Memory}, {"ephemeral-storage", r.Disk}} {
 		if size.bytes > 0 && size.bytes < least {
-			d.problemf(n.at("spec", "resources"), "%s: resources: %s is %d bytes, and at least 1Mi; with its unit it is a quantity such as 128Mi",
+			d.problemf(n.at("spec", "resources"),
+				"%s: resources: %s is %d bytes, and at least 1Mi; with its unit it is a quantity such as 128Mi",
 				who, size.name, size.bytes)
 		}
 	}

@@ -37,9 +37,11 @@ func TestSeeds(t *testing.T) {
 		s := parseFixture(t, "scenario1.txtar")
 		f, p, a := s.Functions[0], s.Packages[0], s.Archives[0]
 		// B-032: a multi-document file of Function, Package with build status, and ArchiveUploadSpec is read
-		testkit.Equal(t, "function", f.Name+" "+f.Environment+" "+f.Package+" "+f.FunctionName, "hello python-27 hello-pkg hello.main")
+		testkit.Equal(t, "function", f.Name+" "+f.Environment+" "+f.Package+" "+f.FunctionName,
+			"hello python-27 hello-pkg hello.main")
 		testkit.Equal(t, "package", p.Name+" "+p.Source.Name+" "+p.BuildCommand, "hello-pkg hello-archive ./build.sh")
-		testkit.Equal(t, "archive", a.Name+" "+strings.Join(a.Include, " "), "hello-archive hello/*.py hello/*.sh hello/requirements.txt")
+		testkit.Equal(t, "archive", a.Name+" "+strings.Join(a.Include, " "),
+			"hello-archive hello/*.py hello/*.sh hello/requirements.txt")
 		if strings.Contains(string(p.Spec), "buildstatus") {
 			t.Errorf("package's spec: got %s, want no status in it", p.Spec)
 		}
@@ -83,7 +85,8 @@ func TestMessages(t *testing.T) {
 		// N-009: a tab, which looks like spaces, is named
 		contains(t, refused(t, spec.Limits{}, one("apiVersion: landfall.dev/v1\nkind: App\n\tmetadata: {name: shop}\n")),
 			"specs/a.yaml:3: not YAML: the line is indented with a tab; write spaces")
-		contains(t, invalid(t, "unknown-fields.txtar"), `specs/app.yaml:7: unknown field "enviroment"; did you mean "environment"?`)
+		contains(t, invalid(t, "unknown-fields.txtar"),
+			`specs/app.yaml:7: unknown field "enviroment"; did you mean "environment"?`)
 		contains(t, invalid(t, "duplicate-keys.txtar"), `specs/app.yaml:9: "b" is already given in line 8`)
 		contains(t, invalid(t, "duplicate-names.txtar"), `specs/b.yaml:3: Package "pkg" is already defined at specs/a.yaml:8`)
 	})
@@ -103,14 +106,16 @@ func TestMessages(t *testing.T) {
 		// N-028: a cron expression that does not parse is refused with file, line and the character
 		contains(t, message, `specs/a.yaml:76: TimeTrigger hour: cron "0 25 * * *": at character 3: "25" is no hour`)
 		// N-028: one that never fires
-		contains(t, message, `specs/a.yaml:81: TimeTrigger never: cron "0 0 30 2 *": at character 5: no month of "2" has a day of "30"`)
+		contains(t, message,
+			`specs/a.yaml:81: TimeTrigger never: cron "0 0 30 2 *": at character 5: no month of "2" has a day of "30"`)
 		// N-028: a time zone that there is not
 		contains(t, message, `specs/a.yaml:89: TimeTrigger zone: there is no time zone "Mars/Olympus"`)
 	})
 	t.Run("static entries with equal paths", func(t *testing.T) {
 		t.Parallel()
 		// N-012: two static units with equal path, both places
-		contains(t, invalid(t, "static.txtar"), `specs/a.yaml:9: static path "/same" is already served by the entry at specs/a.yaml:6`)
+		contains(t, invalid(t, "static.txtar"),
+			`specs/a.yaml:9: static path "/same" is already served by the entry at specs/a.yaml:6`)
 	})
 }
 
@@ -243,17 +248,28 @@ func TestPatterns(t *testing.T) {
 		path    string
 		want    int
 	}{
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a"}}}, path: "/a", want: http.StatusOK},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a"}}}, path: "/a/b", want: http.StatusNotFound},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/"}}}, path: "/", want: http.StatusOK},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/"}}}, path: "/a", want: http.StatusNotFound},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/{id}/x"}}}, path: "/5/x", want: http.StatusOK},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api", Prefix: true}}}, path: "/api", want: http.StatusOK},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api/", Prefix: true}}}, path: "/api/v1/x", want: http.StatusOK},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api", Prefix: true}}}, path: "/apis", want: http.StatusNotFound},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/", Prefix: true}}}, path: "/any/where", want: http.StatusOK},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a", Host: "other.example.com"}}}, path: "/a", want: http.StatusNotFound},
-		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a", Host: "example.com"}}}, path: "/a", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a"}}}, path: "/a",
+			want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a"}}}, path: "/a/b",
+			want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/"}}}, path: "/",
+			want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/"}}}, path: "/a",
+			want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/{id}/x"}}}, path: "/5/x",
+			want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api", Prefix: true}}}, path: "/api",
+			want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api/", Prefix: true}}},
+			path: "/api/v1/x", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api", Prefix: true}}},
+			path: "/apis", want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/", Prefix: true}}},
+			path: "/any/where", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a", Host: "other.example.com"}}},
+			path: "/a", want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a", Host: "example.com"}}},
+			path: "/a", want: http.StatusOK},
 	} {
 		mux := http.NewServeMux()
 		c.trigger.HTTP.Methods = []string{http.MethodGet}
@@ -261,7 +277,8 @@ func TestPatterns(t *testing.T) {
 			mux.HandleFunc(p, func(http.ResponseWriter, *http.Request) {})
 		}
 		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.com"+c.path, http.NoBody))
+		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.com"+c.path,
+			http.NoBody))
 		if w.Code != c.want {
 			t.Errorf("%+v, GET %s: got %d, want %d", c.trigger, c.path, w.Code, c.want)
 		}
@@ -284,24 +301,33 @@ func TestImplicit(t *testing.T) {
 // What people write who know something else is refused, or warned of, with what would be right.
 func TestHints(t *testing.T) {
 	t.Parallel()
-	const before = "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: greet-pkg}\nspec: {environment: {name: python}, deployment: {url: 'https://example.com/p.zip'}}\n---\n"
+	const before = "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: greet-pkg}\nspec: {environment: {name: " +
+		"python}, deployment: {url: 'https://example.com/p.zip'}}\n---\n"
 	function := func(more string) spec.Source {
-		return one(before + "apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: greet}\nspec: {environment: {name: python}, package: {packageref: {name: greet-pkg}}, " + more + "}\n")
+		return one(before + "apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: greet}\nspec: {environment: " +
+			"{name: python}, package: {packageref: {name: greet-pkg}}, " + more + "}\n")
 	}
 	route := func(more string) spec.Source {
 		s := function("")
-		return one(string(s.Data) + "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {" + more + "}\n")
+		return one(string(s.Data) + "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {" +
+			more + "}\n")
 	}
 	for _, c := range []struct {
 		source spec.Source
 		says   string
 	}{
-		{function("secrets: [STRIPE_KEY]"), "specs/a.yaml:9: spec.secrets[0] must be a mapping of names to values, such as {name: STRIPE_KEY}"},
+		{function("secrets: [STRIPE_KEY]"),
+			"specs/a.yaml:9: spec.secrets[0] must be a mapping of names to values, such as {name: STRIPE_KEY}"},
 		{function("functionTimeout: 30s"), "specs/a.yaml:9: spec.functionTimeout must be a whole number, without a unit"},
-		{function("resources: {limits: {memory: 128}}"), "specs/a.yaml:9: Function greet: resources: memory is 128 bytes, and at least 1Mi; with its unit it is a quantity such as 128Mi"},
-		{route("relativeurl: /t, functionref: greet"), "specs/a.yaml:14: spec.functionref must be a mapping of names to values, such as {name: greet}"},
-		{route("relativeurl: /t, functionref: {name: gret}"), `names Function "gret", which the spec does not define; did you mean "greet"?`},
-		{route("relativeurl: /t, functionref: {name: greet}, resources: {limits: {ephemeral-storage: 64}}"), "HTTPTrigger t: resources: ephemeral-storage is 64 bytes"},
+		{function("resources: {limits: {memory: 128}}"),
+			"specs/a.yaml:9: Function greet: resources: memory is 128 bytes, and at least 1Mi; with its unit it is a " +
+				"quantity such as 128Mi"},
+		{route("relativeurl: /t, functionref: greet"),
+			"specs/a.yaml:14: spec.functionref must be a mapping of names to values, such as {name: greet}"},
+		{route("relativeurl: /t, functionref: {name: gret}"),
+			`names Function "gret", which the spec does not define; did you mean "greet"?`},
+		{route("relativeurl: /t, functionref: {name: greet}, resources: {limits: {ephemeral-storage: 64}}"),
+			"HTTPTrigger t: resources: ephemeral-storage is 64 bytes"},
 		{one("kind: ArchiveUploadSpec\nname: a\ninclude: src\n"), "specs/a.yaml:3: include must be a list, such as [src]"},
 	} {
 		contains(t, refused(t, spec.Limits{}, c.source), c.says)
@@ -311,8 +337,10 @@ func TestHints(t *testing.T) {
 		says   string
 	}{
 		{function("env: {A: b}"), "specs/a.yaml:9: kept, not used: spec.env"},
-		{function("resources: {limits: {memroy: 128Mi}}"), `specs/a.yaml:9: kept, not used: spec.resources.limits.memroy; did you mean "memory"?`},
-		{route("relativeurl: /t, prefix: /u, functionref: {name: greet}"), "specs/a.yaml:14: HTTPTrigger t: relativeurl is not used beside prefix"},
+		{function("resources: {limits: {memroy: 128Mi}}"),
+			`specs/a.yaml:9: kept, not used: spec.resources.limits.memroy; did you mean "memory"?`},
+		{route("relativeurl: /t, prefix: /u, functionref: {name: greet}"),
+			"specs/a.yaml:14: HTTPTrigger t: relativeurl is not used beside prefix"},
 	} {
 		contains(t, fmt.Sprint(mustParse(t, c.source).Warnings), c.says)
 	}
@@ -321,15 +349,18 @@ func TestHints(t *testing.T) {
 // A parameter as other routers write it is taken as it stands, which is worth a warning.
 func TestColonInRoute(t *testing.T) {
 	t.Parallel()
-	const function = "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {environment: {name: python}, deployment: {url: 'https://example.com/p.zip'}}\n---\n" +
-		"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: {packageref: {name: p}}}\n---\n"
+	const function = "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {environment: {name: " +
+		"python}, deployment: {url: 'https://example.com/p.zip'}}\n---\n" +
+		"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: " +
+		"{packageref: {name: p}}}\n---\n"
 	for route, want := range map[string]string{
 		"/orders/:id":      `[specs/a.yaml:14: HTTPTrigger t: ":id" is taken as it stands; one that stands for any segment is written {id}]`,
 		"/orders/*":        `[specs/a.yaml:14: HTTPTrigger t: "*" is taken as it stands; everything below a path is written with prefix in place of relativeurl]`,
 		"/orders/{id}/a:b": "[]",
 	} {
 		s := mustParse(t, spec.Source{Name: "specs/a.yaml", Data: []byte(function +
-			"apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {functionref: {name: f}, relativeurl: '" + route + "'}\n")})
+			"apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {functionref: {name: f}, relativeurl: '" +
+			route + "'}\n")})
 		testkit.Equal(t, "warnings of "+route, fmt.Sprint(s.Warnings), want)
 	}
 }

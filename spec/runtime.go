@@ -82,15 +82,16 @@ func (d *document) checkRuntime(environment string, s runtimeSpec, n nodes) {
 	switch s.Programs {
 	case "", Events, Requests, Either:
 	default:
-		d.problemf(n.at("spec", "runtime", "programs"), "Environment %s: runtime.programs is %s; it must be %s, %s or %s", environment,
-			quote(s.Programs), Events, Requests, Either)
+		d.problemf(n.at("spec", "runtime", "programs"), "Environment %s: runtime.programs is %s; it must be %s, %s or %s",
+			environment, quote(s.Programs), Events, Requests, Either)
 	}
 	for _, v := range s.variables() {
 		switch at := n.at("spec", "runtime", "container", "env"); {
 		case !containerVariable.MatchString(v.Name):
 			d.problemf(at, "Environment %s: runtime.container.env: %s is no name of a variable", environment, quote(v.Name))
 		case strings.HasPrefix(strings.ToUpper(v.Name), "LANDFALL_"):
-			d.problemf(at, "Environment %s: runtime.container.env: %s begins with LANDFALL_, which only the server sets", environment, quote(v.Name))
+			d.problemf(at, "Environment %s: runtime.container.env: %s begins with LANDFALL_, which only the server sets",
+				environment, quote(v.Name))
 		}
 	}
 }

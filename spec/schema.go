@@ -131,7 +131,8 @@ func functionFields() fields {
 		"configmaps":      {shape: list, item: &field{shape: object, fields: objectReference().fields.unused("mountPath")}},
 		"resources":       {},
 		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
-		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean}, maxBody: {shape: text},
+		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean},
+		maxBody:          {shape: text},
 		"requestsPerPod": {shape: number}, "onceOnly": {shape: boolean},
 		"contract": contractField(),
 	}.unused("InvokeStrategy", "env", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
@@ -152,14 +153,16 @@ func environmentFields() fields {
 		return field{shape: object, fields: more.unused("podspec")}
 	}
 	container := field{shape: object, fields: fields{
-		"env": {shape: list, item: &field{shape: object, fields: fields{"name": {shape: text}, "value": {shape: text}}.unused("valueFrom")}},
-	}.unused("name", "image", "command", "args", "workingDir", "ports", "envFrom", "resources", "resizePolicy", "restartPolicy",
-		"volumeMounts", "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "terminationMessagePath",
-		"terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce", "tty")}
+		"env": {shape: list, item: &field{shape: object,
+			fields: fields{"name": {shape: text}, "value": {shape: text}}.unused("valueFrom")}},
+	}.unused("name", "image", "command", "args", "workingDir", "ports", "envFrom", "resources", "resizePolicy",
+		"restartPolicy", "volumeMounts", "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
+		"terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin",
+		"stdinOnce", "tty")}
 	return fields{
 		"version": {shape: number},
-		"runtime": image(fields{"container": container, "programs": {shape: text}}.unused("loadendpointport", "loadendpointpath",
-			"functionendpointport")),
+		"runtime": image(fields{"container": container, "programs": {shape: text}}.unused("loadendpointport",
+			"loadendpointpath", "functionendpointport")),
 		"builder":   image(fields{"command": {shape: text}}.unused("container")),
 		"resources": {}, "terminationGracePeriod": {shape: number}, external: {shape: boolean},
 		"imagepullsecret": {shape: text},
@@ -180,7 +183,8 @@ func (f fields) ofTriggers() fields {
 	f["functionref"] = functionRef()
 	f["config"] = field{shape: mapping, item: &field{shape: text}}
 	f["filters"], f["resources"] = filters(), field{}
-	f["functionTimeout"], f["idletimeout"], f["concurrency"] = field{shape: number}, field{shape: number}, field{shape: number}
+	f["functionTimeout"], f["idletimeout"], f["concurrency"] = field{shape: number}, field{shape: number},
+		field{shape: number}
 	return f
 }
 

@@ -169,7 +169,8 @@ type Static struct {
 // OnlySettings reports whether s has an App that neither builds nor serves anything, and nothing else that could answer
 // a request.
 func (s *Spec) OnlySettings() bool {
-	return s.App != nil && s.App.Build == nil && len(s.App.Static)+len(s.Functions)+len(s.Packages)+len(s.Triggers)+len(s.Archives) == 0
+	return s.App != nil && s.App.Build == nil &&
+		len(s.App.Static)+len(s.Functions)+len(s.Packages)+len(s.Triggers)+len(s.Archives) == 0
 }
 
 // Implicit returns the Spec of a folder without spec files but with an index.html: one static unit of the whole folder

@@ -22,7 +22,8 @@ func CheckName(name string) error {
 // ReadTrigger reads a trigger that is in no file: fields are the spec of a document of its kind. others are the other
 // triggers; it must not use their routes. The caller checks its function. The error is Invalid, with a sentence for
 // each problem.
-func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, others []Trigger, limits Limits) (Trigger, error) {
+func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, others []Trigger,
+	limits Limits) (Trigger, error) {
 	if err := CheckName(name); err != nil {
 		return Trigger{}, err
 	}
@@ -95,7 +96,8 @@ func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json
 		fields["environment"] = map[string]any{"name": environment}
 	}
 	if _, named := fields["environment"]; !named {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "a new function needs an environment: say which (--env nodejs)"}
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "a new function needs an environment: say which (--env nodejs)"}
 	}
 	data, err := canonical(fields)
 	if err != nil {

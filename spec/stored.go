@@ -217,7 +217,8 @@ func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, 
 }
 
 func versionError(err error) error {
-	return &landfall.Error{Op: "spec.Stored", Kind: landfall.Invalid, Message: "the spec of a version cannot be read", Err: err}
+	return &landfall.Error{Op: "spec.Stored", Kind: landfall.Invalid,
+		Message: "the spec of a version cannot be read", Err: err}
 }
 
 // resourceFields are Fission's: quantities as Kubernetes writes them, times in seconds.
@@ -242,7 +243,8 @@ func (f resourceFields) resources() (r landfall.Resources, field string, err err
 		to    *time.Duration
 	}{{"functionTimeout", f.Timeout, &r.Timeout}, {"idletimeout", f.IdleTimeout, &r.IdleTimeout}} {
 		if seconds.value < 0 || seconds.value > longest {
-			return r, seconds.field, wrongf("%s is %d; it is a number of seconds from 0 to %d", seconds.field, seconds.value, longest)
+			return r, seconds.field, wrongf("%s is %d; it is a number of seconds from 0 to %d", seconds.field,
+				seconds.value, longest)
 		}
 		*seconds.to = time.Duration(seconds.value) * time.Second
 	}
@@ -297,7 +299,8 @@ func (f bodyFields) body() (most int64, field string, err error) {
 	const usual = 1 << 30
 	switch {
 	case !f.Stream && f.Max != "":
-		return 0, maxBody, wrongf("%s is the bound of a body that comes in parts; set %s: true, or leave it out", maxBody, streamBody)
+		return 0, maxBody, wrongf("%s is the bound of a body that comes in parts; set %s: true, or leave it out", maxBody,
+			streamBody)
 	case !f.Stream:
 		return 0, "", nil
 	case f.Max == "":

@@ -58,14 +58,17 @@ metadata: {name: python}
 spec: {runtime: {image: fission/python-env}, resources: {limits: {cpu: "2"}}}
 `))
 	got, err := spec.ReadFunctionVersion(s.Functions[0].Spec)
-	want := landfall.Function{Environment: landfall.Environment{Name: "python"}, Entrypoint: "hello.main", Resources: landfall.Resources{
-		Memory: 1536 << 20, MilliCPU: 250, Disk: 10_000_000, Timeout: 5 * time.Second, IdleTimeout: time.Minute, Concurrency: 3, KeepWarm: 2},
-		Secrets: []landfall.SealedSecret{{Name: "STRIPE_KEY"}, {Name: "db-password"}}, Folders: []string{"/secrets/default/STRIPE_KEY", "/secrets/default/db-password"}, Body: 100 << 20}
+	want := landfall.Function{Environment: landfall.Environment{Name: "python"}, Entrypoint: "hello.main",
+		Resources: landfall.Resources{
+			Memory: 1536 << 20, MilliCPU: 250, Disk: 10_000_000, Timeout: 5 * time.Second, IdleTimeout: time.Minute,
+			Concurrency: 3, KeepWarm: 2}, Secrets: []landfall.SealedSecret{{Name: "STRIPE_KEY"}, {Name: "db-password"}},
+		Folders: []string{"/secrets/default/STRIPE_KEY", "/secrets/default/db-password"}, Body: 100 << 20}
 	if err != nil || !reflect.DeepEqual(got, want) || spec.ReadPackage(s.Functions[0].Spec) != "hello-pkg" {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	runtime, resources, err := spec.ReadEnvironmentVersion("python", s.Environments[0].Spec)
-	if err != nil || runtime.Name != "python" || runtime.Image != "fission/python-env" || resources != (landfall.Resources{MilliCPU: 2000}) {
+	if err != nil || runtime.Name != "python" || runtime.Image != "fission/python-env" ||
+		resources != (landfall.Resources{MilliCPU: 2000}) {
 		t.Errorf("environment: got %+v %+v %v", runtime, resources, err)
 	}
 }
@@ -74,7 +77,8 @@ spec: {runtime: {image: fission/python-env}, resources: {limits: {cpu: "2"}}}
 func TestResources(t *testing.T) {
 	t.Parallel()
 	function := func(field string) spec.Source {
-		return one("apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: hello}\nspec:\n  environment: {name: python}\n" +
+		return one("apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: hello}\nspec:\n  environment: {name: " +
+			"python}\n" +
 			"  package: {packageref: {name: hello-pkg}}\n  " + field + `
 ---
 apiVersion: fission.io/v1
@@ -84,7 +88,8 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 `)
 	}
 	for field, says := range map[string]string{
-		"resources: {limits: {memory: much}}": "specs/a.yaml:7: Function hello: resources: memory is much; it is a quantity such as 128Mi or 500m",
+		"resources: {limits: {memory: much}}": "specs/a.yaml:7: Function hello: resources: memory is much; it is a " +
+			"quantity such as 128Mi or 500m",
 		"resources: {limits: {memory: -1Mi}}": "memory is -1Mi",
 		"resources: {limits: {memory: 0}}":    "memory is 0",
 		"resources: {requests: {cpu: 1e30}}":  "cpu is 1e+30",
@@ -94,11 +99,14 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 		"idletimeout: 100000":                 "idletimeout is 100000",
 		"keep_warm: -1":                       "keep_warm is -1; it is a number of processes from 0 to 10000",
 		"concurrency: 1\n  keep_warm: 2":      "keep_warm is 2, and concurrency allows 1 processes",
-		"keep_warm: 17": "specs/a.yaml:7: Function hello: keep_warm is 17, and concurrency, which is not given, allows 16 processes; " +
+		"keep_warm: 17": "specs/a.yaml:7: Function hello: keep_warm is 17, and concurrency, which is not given, allows 16 " +
+			"processes; " +
 			"set it to at least 17",
-		"stream_body: true\n  max_body: much":     "specs/a.yaml:8: Function hello: max_body is much; it is a quantity of bytes such as 100Mi or 2Gi",
-		"stream_body: true\n  max_body: 500m":     "max_body is 500m",
-		"max_body: 1Gi":                           "max_body is the bound of a body that comes in parts; set stream_body: true, or leave it out",
+		"stream_body: true\n  max_body: much": "specs/a.yaml:8: Function hello: max_body is much; it is a quantity of " +
+			"bytes such as 100Mi or 2Gi",
+		"stream_body: true\n  max_body: 500m": "max_body is 500m",
+		"max_body: 1Gi": "max_body is the bound of a body that comes in parts; set stream_body: " +
+			"true, or leave it out",
 		"stream_body: 1Gi":                        "stream_body",
 		"concurrency: -2":                         "concurrency is -2; it is a number from 0 to 10000",
 		"resources: {limits: {memory: 9999999T}}": "memory is 9999999T",
@@ -168,7 +176,8 @@ kind: Package
 metadata: {name: hello-pkg}
 spec: {deployment: {type: literal, literal: aGVsbG8=}}
 `))
-	if got := fmt.Sprint(s.Warnings); got != "[specs/a.yaml:7: kept, not used: spec.resources.memory; a limit is spec.resources.limits.memory "+
+	if got := fmt.Sprint(s.Warnings); got != "[specs/a.yaml:7: kept, not used: spec.resources.memory; a limit is "+
+		"spec.resources.limits.memory "+
 		"specs/a.yaml:12: kept, not used: spec.resources.cpu; a limit is spec.resources.limits.cpu]" {
 		t.Errorf("got %s, want warnings of the function and the environment", got)
 	}
@@ -178,7 +187,8 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 func TestTriggersOfAllKinds(t *testing.T) {
 	t.Parallel()
 	trigger := func(kind, more string) spec.Source {
-		return one("apiVersion: fission.io/v1\nkind: " + kind + "\nmetadata: {name: fire}\nspec:\n  functionref: {name: hello}\n  " + more + `
+		return one("apiVersion: fission.io/v1\nkind: " + kind +
+			"\nmetadata: {name: fire}\nspec:\n  functionref: {name: hello}\n  " + more + `
 ---
 apiVersion: fission.io/v1
 kind: Function
@@ -191,10 +201,13 @@ metadata: {name: hello-pkg}
 spec: {deployment: {type: literal, literal: aGVsbG8=}}
 `)
 	}
-	for kind, own := range map[string]string{"HTTPTrigger": "relativeurl: /a", "TimeTrigger": `cron: "0 8 * * *"`, "MessageQueueTrigger": "topic: t1"} {
-		got := mustParse(t, trigger(kind, own+"\n  config: {currency: EUR, most: 3, open: true}\n  resources: {limits: {memory: 64Mi}}\n  functionTimeout: 5\n  concurrency: 2\n  filters: [{exact: {type: order}}]")).Triggers[0]
+	for kind, own := range map[string]string{"HTTPTrigger": "relativeurl: /a", "TimeTrigger": `cron: "0 8 * * *"`,
+		"MessageQueueTrigger": "topic: t1"} {
+		got := mustParse(t, trigger(kind, own+"\n  config: {currency: EUR, most: 3, open: true}\n  resources: {limits: "+
+			"{memory: 64Mi}}\n  functionTimeout: 5\n  concurrency: 2\n  filters: [{exact: {type: order}}]")).Triggers[0]
 		want := map[string]string{"currency": "EUR", "most": "3", "open": "true"}
-		if !reflect.DeepEqual(got.Config, want) || string(got.Filters) != `[{"exact":{"type":"order"}}]` || got.Resources != (landfall.Resources{Memory: 64 << 20, Timeout: 5 * time.Second, Concurrency: 2}) {
+		if !reflect.DeepEqual(got.Config, want) || string(got.Filters) != `[{"exact":{"type":"order"}}]` ||
+			got.Resources != (landfall.Resources{Memory: 64 << 20, Timeout: 5 * time.Second, Concurrency: 2}) {
 			t.Errorf("%s: got %v, %s and %+v", kind, got.Config, got.Filters, got.Resources)
 		}
 		for field, says := range map[string]string{
@@ -213,8 +226,9 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 func TestNoFormats(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"default", "http", "json"} {
-		said := refused(t, spec.Limits{}, one("apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: hello}\nspec:\n  environment: {name: python}\n"+
-			"  package: {packageref: {name: hello-pkg}}\n  format: "+format+"\n"))
+		said := refused(t, spec.Limits{},
+			one("apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: hello}\nspec:\n  environment: {name: python}\n"+
+				"  package: {packageref: {name: hello-pkg}}\n  format: "+format+"\n"))
 		// E-005: the formats default, http and json do not exist
 		contains(t, said, `specs/a.yaml:7: unknown field "format"`)
 	}
@@ -224,8 +238,8 @@ func TestNoFormats(t *testing.T) {
 func TestKeepPrefix(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
-		"prefix: /api": "/api", "prefix: /api, keepPrefix: false": "/api", "prefix: /api, keepPrefix: true": "", "relativeurl: /api": "",
-		"relativeurl: /api, keepPrefix: false": "",
+		"prefix: /api": "/api", "prefix: /api, keepPrefix: false": "/api", "prefix: /api, keepPrefix: true": "",
+		"relativeurl: /api": "", "relativeurl: /api, keepPrefix: false": "",
 	} {
 		s := mustParse(t, one(`apiVersion: fission.io/v1
 kind: HTTPTrigger
@@ -248,7 +262,8 @@ metadata: {name: python}
 spec: {runtime: {image: fission/python-env}}
 `))
 		trigger := s.Triggers[0]
-		if got, err := spec.ReadTriggerVersion(landfall.UnitID{Kind: trigger.Kind, Name: trigger.Name}, trigger.Spec); err != nil || got.HTTP.Trim != want {
+		if got, err := spec.ReadTriggerVersion(landfall.UnitID{Kind: trigger.Kind, Name: trigger.Name},
+			trigger.Spec); err != nil || got.HTTP.Trim != want {
 			t.Errorf("%s: got %q, %v, want %q", fields, got.HTTP.Trim, err, want)
 		}
 	}
@@ -274,7 +289,8 @@ func TestWithResources(t *testing.T) {
 	if got, err := spec.ReadFunctionVersion(other); err != nil || got.Resources != wanted {
 		t.Errorf("others: got %+v, %v, want %+v", got.Resources, err, wanted)
 	}
-	if _, err := spec.WithResources(stored, landfall.Resources{Timeout: 48 * time.Hour}); landfall.KindOf(err) != landfall.Invalid {
+	if _, err := spec.WithResources(stored,
+		landfall.Resources{Timeout: 48 * time.Hour}); landfall.KindOf(err) != landfall.Invalid {
 		t.Errorf("out of bounds: got %v", err)
 	}
 }
@@ -303,10 +319,12 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 		t.Errorf("got %s, %v, want %s", got.Spec, err, written.Spec)
 	}
 	_, err = spec.ReadTrigger(landfall.HTTPTrigger, "other", fields, []spec.Trigger{written}, spec.Limits{})
-	if want := `the route "/hello" of HTTPTrigger other conflicts with "/hello" of HTTPTrigger hello`; landfall.MessageOf(err) != want {
+	if want := `the route "/hello" of HTTPTrigger other conflicts with "/hello" of HTTPTrigger hello`; landfall.MessageOf(
+		err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	_, err = spec.ReadTrigger(landfall.TimeTrigger, "never", map[string]any{"functionref": fields["functionref"], "cron": "x", "every": 1}, nil, spec.Limits{})
+	_, err = spec.ReadTrigger(landfall.TimeTrigger, "never",
+		map[string]any{"functionref": fields["functionref"], "cron": "x", "every": 1}, nil, spec.Limits{})
 	if landfall.KindOf(err) != landfall.Invalid {
 		t.Errorf("a field that is not there: got %v", err)
 	}

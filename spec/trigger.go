@@ -113,7 +113,8 @@ func (s triggerSpec) trigger(kind landfall.UnitKind) (t landfall.Trigger, field 
 		t.Time = landfall.TimeSource{Cron: s.Cron, TimeZone: s.TimeZone, Method: s.Method, Subpath: s.Subpath}
 	case landfall.QueueTrigger:
 		t.Queue = landfall.QueueSource{
-			Topic: s.Topic, RespTopic: s.RespTopic, ErrorTopic: s.ErrorTopic, MaxRetries: s.MaxRetries, ContentType: s.ContentType,
+			Topic: s.Topic, RespTopic: s.RespTopic, ErrorTopic: s.ErrorTopic, MaxRetries: s.MaxRetries,
+			ContentType: s.ContentType,
 		}
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
 		landfall.SecretUnit:
@@ -229,7 +230,8 @@ func (s triggerSpec) http() landfall.HTTPSource {
 		methods = append(methods, s.Method)
 	}
 	slices.Sort(methods)
-	source := landfall.HTTPSource{Methods: slices.Compact(methods), Host: s.Host, URL: s.URL, Access: landfall.Access(s.Access)}
+	source := landfall.HTTPSource{Methods: slices.Compact(methods), Host: s.Host, URL: s.URL,
+		Access: landfall.Access(s.Access)}
 	if s.Prefix != "" {
 		source.URL, source.Prefix = s.Prefix, true
 		if !s.Keep {
@@ -249,10 +251,13 @@ func (d *document) time(t Trigger, n nodes) {
 		d.problemf(n.at("spec", "cron"), "TimeTrigger %s: cron %s: %s", t.Name, quote(t.Time.Cron), landfall.MessageOf(err))
 	}
 	if !slices.Contains(httpMethods(), t.Time.Method) {
-		d.problemf(n.at("spec", "method"), "TimeTrigger %s: unknown method %s; known: %s", t.Name, quote(t.Time.Method), strings.Join(httpMethods(), ", "))
+		d.problemf(n.at("spec", "method"), "TimeTrigger %s: unknown method %s; known: %s", t.Name, quote(t.Time.Method),
+			strings.Join(httpMethods(), ", "))
 	}
-	if _, err := url.ParseRequestURI(t.Time.Subpath); err != nil || !strings.HasPrefix(t.Time.Subpath, "/") || strings.HasPrefix(t.Time.Subpath, "//") {
-		d.problemf(n.at("spec", "subpath"), "TimeTrigger %s: subpath %s is no path; it begins with / and may have a query", t.Name, quote(t.Time.Subpath))
+	if _, err := url.ParseRequestURI(t.Time.Subpath); err != nil || !strings.HasPrefix(t.Time.Subpath, "/") ||
+		strings.HasPrefix(t.Time.Subpath, "//") {
+		d.problemf(n.at("spec", "subpath"), "TimeTrigger %s: subpath %s is no path; it begins with / and may have a query",
+			t.Name, quote(t.Time.Subpath))
 	}
 }
 
@@ -288,10 +293,12 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 			break // the error says what it stands for
 		}
 		if name, parameter := strings.CutPrefix(segment, ":"); parameter {
-			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; one that stands for any segment is written {%s}", t.Name, quote(segment), name)
+			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; one that stands for any segment is written {%s}", t.Name,
+				quote(segment), name)
 		}
 		if segment == "*" || segment == "**" {
-			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; everything below a path is written with prefix in place of relativeurl",
+			d.warnf(at,
+				"HTTPTrigger %s: %s is taken as it stands; everything below a path is written with prefix in place of relativeurl",
 				t.Name, quote(segment))
 		}
 	}
@@ -319,7 +326,8 @@ func (d *document) queue(t Trigger, n nodes) {
 		}
 	}
 	if t.Queue.MaxRetries < 0 {
-		d.problemf(n.at("spec", "maxRetries"), "%s %s: maxRetries is %d; it must be 0 or more", queueKind, t.Name, t.Queue.MaxRetries)
+		d.problemf(n.at("spec", "maxRetries"), "%s %s: maxRetries is %d; it must be 0 or more", queueKind, t.Name,
+			t.Queue.MaxRetries)
 	}
 }
 

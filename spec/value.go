@@ -66,7 +66,8 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 	c.left--
 	defer func() { c.left++ }()
 	if c.left < 0 {
-		c.failf(n, "nested %d levels deep; the limit is %d (setting LANDFALL_MAX_SPEC_DEPTH)", c.limits.Depth+levels(n), c.limits.Depth)
+		c.failf(n, "nested %d levels deep; the limit is %d (setting LANDFALL_MAX_SPEC_DEPTH)", c.limits.Depth+levels(n),
+			c.limits.Depth)
 		return nil
 	}
 	switch f.shape {

@@ -8,7 +8,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-const aliasQuery = `SELECT a.name, a.percent, v.number, v.uid, COALESCE(o.number, 0), COALESCE(o.uid, ''), a.moved FROM aliases a
+const aliasQuery = `SELECT a.name, a.percent, v.number, v.uid, COALESCE(o.number, 0), COALESCE(o.uid, ''), a.moved
+	FROM aliases a
 	JOIN versions v ON v.unit = a.unit AND v.number = a.number
 	LEFT JOIN versions o ON o.unit = a.unit AND o.number = a.other`
 
@@ -32,8 +33,10 @@ func (tx *Tx) PutAlias(ctx context.Context, unit string, a landfall.Alias) error
 	if len(a.Shares) > 1 {
 		other = a.Shares[1].Number
 	}
-	return tx.exec(ctx, "store.PutAlias", `INSERT INTO aliases (unit, name, number, percent, other, moved) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (unit, name) DO UPDATE SET number = excluded.number, percent = excluded.percent, other = excluded.other, moved = excluded.moved`,
+	return tx.exec(ctx, "store.PutAlias",
+		`INSERT INTO aliases (unit, name, number, percent, other, moved) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (unit, name) DO UPDATE SET number = excluded.number, percent = excluded.percent, other = excluded.other,
+		moved = excluded.moved`,
 		unit, a.Name, a.Shares[0].Number, a.Shares[0].Percent, other, micros(a.Moved))
 }
 
@@ -89,5 +92,6 @@ func (q queries) AliasMoves(ctx context.Context, unit, alias string, limit int) 
 		err := row.Scan(&m.From, &m.To, &m.Actor, &at)
 		m.At = timeOf(at)
 		return m, err
-	}, `SELECT moved_from, moved_to, actor, at FROM alias_moves WHERE unit = $1 AND alias = $2 ORDER BY id DESC LIMIT $3 + 0`, unit, alias, limit)
+	}, `SELECT moved_from, moved_to, actor, at FROM alias_moves WHERE unit = $1 AND alias = $2
+		ORDER BY id DESC LIMIT $3 + 0`, unit, alias, limit)
 }

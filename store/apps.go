@@ -12,7 +12,8 @@ import (
 )
 
 const appColumns = `id, namespace, name, repository, specs, folder, branch, policy, live, held, uid_space,
-	github_id, github_owner, github_name, created, deleted, changed, previews, objects, removed, keep_files, github_confirmed`
+	github_id, github_owner, github_name, created, deleted, changed, previews, objects, removed, keep_files,
+	github_confirmed`
 
 func scanApp(row scanner) (landfall.App, error) {
 	var a landfall.App
@@ -24,7 +25,8 @@ func scanApp(row scanner) (landfall.App, error) {
 	if err != nil {
 		return a, err
 	}
-	a.Objects = cmp.Or(a.Objects, "apps/"+a.Namespace+"/"+a.Name+"/") // the default of programs that do not know the column
+	// the default of programs that do not know the column
+	a.Objects = cmp.Or(a.Objects, "apps/"+a.Namespace+"/"+a.Name+"/")
 	a.Created, a.Deleted, a.Removed = timeOf(created), timeOf(deleted), timeOf(removed)
 	if a.UIDSpace, err = uuid.Parse(space); err != nil {
 		return a, err
@@ -56,8 +58,8 @@ func (tx *Tx) insertApp(ctx context.Context, a landfall.App) error {
 	}
 	return tx.exec(ctx, op, `INSERT INTO apps (`+appColumns+`, credentials)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, '')`,
-		a.ID, a.Namespace, a.Name, a.Repository, a.Specs, a.Folder, a.Branch, string(policy), a.Live, a.Held, a.UIDSpace.String(),
-		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted), a.Changed,
+		a.ID, a.Namespace, a.Name, a.Repository, a.Specs, a.Folder, a.Branch, string(policy), a.Live, a.Held,
+		a.UIDSpace.String(), a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted), a.Changed,
 		a.Previews, cmp.Or(a.Objects, objectsOf(a.ID)), micros(a.Removed), a.KeepFiles, a.GitHubConfirmed)
 }
 
@@ -72,9 +74,10 @@ func (tx *Tx) UpdateApp(ctx context.Context, a landfall.App) error {
 		return err
 	}
 	return tx.exec(ctx, "store.UpdateApp", `UPDATE apps SET branch = $2, policy = $3, live = $4, held = $5,
-		github_id = $6, github_owner = $7, github_name = $8, deleted = $9, previews = $10, keep_files = $11, github_confirmed = $12 WHERE id = $1`,
-		a.ID, a.Branch, string(policy), a.Live, a.Held, a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Deleted), a.Previews,
-		a.KeepFiles, a.GitHubConfirmed)
+		github_id = $6, github_owner = $7, github_name = $8, deleted = $9, previews = $10, keep_files = $11,
+		github_confirmed = $12 WHERE id = $1`,
+		a.ID, a.Branch, string(policy), a.Live, a.Held, a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Deleted),
+		a.Previews, a.KeepFiles, a.GitHubConfirmed)
 }
 
 // App returns an app by id, deleted ones included. NotFound when there is none.
@@ -96,7 +99,8 @@ func (q queries) AppByName(ctx context.Context, name string) (landfall.App, erro
 func (tx *Tx) ActiveApp(ctx context.Context, id string) (landfall.App, error) {
 	a, err := tx.App(ctx, id)
 	if err == nil && !a.Deleted.IsZero() {
-		err = &landfall.Error{Op: "store.ActiveApp", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", a.Name)}
+		err = &landfall.Error{Op: "store.ActiveApp", Kind: landfall.NotFound,
+			Message: fmt.Sprintf("the app %q was deleted", a.Name)}
 	}
 	return a, err
 }

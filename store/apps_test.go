@@ -48,7 +48,8 @@ func testApps(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", noon.UnixMicro()) })
-		testkit.Same(t, "the namespace", testkit.Must(db.Namespace(ctx, "team"))(t), store.Namespace{Name: "team", Created: noon})
+		testkit.Same(t, "the namespace", testkit.Must(db.Namespace(ctx, "team"))(t),
+			store.Namespace{Name: "team", Created: noon})
 		_, err := db.Namespace(ctx, "shop")
 		testkit.Kind(t, "an app as a namespace", err, landfall.NotFound, "shop")
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "shop", 1) })
@@ -69,7 +70,8 @@ func testApps(t *testing.T, open opener) {
 		testkit.Same(t, "the namespaces", len(testkit.Must(db.Namespaces(ctx))(t)), 0)
 		testkit.Same(t, "the deleted app", testkit.Must(db.App(ctx, app.ID))(t), app)
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, app.Namespace, after(2).UnixMicro()) })
-		testkit.Same(t, "the namespace that is there again", testkit.Must(db.Namespace(ctx, app.Namespace))(t), store.Namespace{Name: app.Namespace, Created: after(2)})
+		testkit.Same(t, "the namespace that is there again", testkit.Must(db.Namespace(ctx, app.Namespace))(t),
+			store.Namespace{Name: app.Namespace, Created: after(2)})
 		again := fullApp(app.Name)
 		again.Namespace, again.ID = app.Namespace, uuid.NewString()
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
@@ -84,7 +86,8 @@ func testApps(t *testing.T, open opener) {
 		v := newVersion(t, db, u, "aaaaaaaa", true)
 		update(t, db, func(tx *store.Tx) error { return tx.AnnotateUnit(ctx, u.ID, `{"a":1}`) })
 		update(t, db, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, `{"b":2}`) })
-		testkit.Same(t, "of a unit", testkit.Must(db.UnitNotes(ctx, u.ID))(t), store.Notes{Annotations: `{"a":1}`, Created: v.Created})
+		testkit.Same(t, "of a unit", testkit.Must(db.UnitNotes(ctx, u.ID))(t),
+			store.Notes{Annotations: `{"a":1}`, Created: v.Created})
 		testkit.Same(t, "of an app", testkit.Must(db.AppAnnotations(ctx, app.ID))(t), `{"b":2}`)
 		testkit.Same(t, "the version", testkit.Must(db.VersionByNumber(ctx, u.ID, v.Number))(t), v)
 	})
@@ -136,7 +139,8 @@ func testDoors(t *testing.T, open opener) {
 	t.Run("tokens", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
-		token := landfall.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: landfall.ScopeDeploy, App: "a", Created: noon}
+		token := landfall.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: landfall.ScopeDeploy, App: "a",
+			Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
 		testkit.Same(t, "by its text", testkit.Must(db.Token(ctx, "secret"))(t), token)
 		kindOfNothing(t, db)
@@ -171,8 +175,8 @@ func testDoors(t *testing.T, open opener) {
 	t.Run("deliveries", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
-		d := landfall.Delivery{Hook: "h", ID: "1", Event: "push", Digest: landfall.DigestOf(nil), Decision: "It made a run.", Received: noon,
-			Runs: []string{"r1", "r2"}}
+		d := landfall.Delivery{Hook: "h", ID: "1", Event: "push", Digest: landfall.DigestOf(nil), Decision: "It made a run.",
+			Received: noon, Runs: []string{"r1", "r2"}}
 		none := landfall.Delivery{ID: "1", Event: "ping", Received: after(1)}
 		for _, d := range []landfall.Delivery{d, none} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d) })
@@ -188,11 +192,13 @@ func testDoors(t *testing.T, open opener) {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d, "another") })
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared, "one", "another") })
-		testkit.Same(t, "to a hook, and for its app", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{shared, d})
+		testkit.Same(t, "to a hook, and for its app", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t),
+			[]landfall.Delivery{shared, d})
 		testkit.Same(t, "to a hook", testkit.Must(db.DeliveriesOf(ctx, "none", "h", 5))(t), []landfall.Delivery{d})
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteDelivery(ctx, "", shared.ID) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared) })
-		testkit.Same(t, "when it came again, and was for nobody", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{d})
+		testkit.Same(t, "when it came again, and was for nobody", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t),
+			[]landfall.Delivery{d})
 		again := d
 		again.Decision = "It made another run."
 		err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, again) })
@@ -214,7 +220,8 @@ func testDoors(t *testing.T, open opener) {
 			{"h", "1", "s", true}, {"h", "1", "s", false}, {"h", "2", "t", false}, {"h", "2", "", false}, {"h", "2", "s", true},
 			{"g", "1", "s", false}, {"", "1", "of the installation", true}, {"", "1", "of the installation", false},
 		} {
-			d := landfall.Delivery{Hook: c.hook, ID: c.id, Event: "star", Digest: landfall.DigestOf(nil), Decision: "It's only kept.", Received: noon, Repository: 7}
+			d := landfall.Delivery{Hook: c.hook, ID: c.id, Event: "star", Digest: landfall.DigestOf(nil),
+				Decision: "It's only kept.", Received: noon, Repository: 7}
 			update(t, db, func(tx *store.Tx) error {
 				again := d
 				if !c.want {
@@ -261,7 +268,8 @@ func TestTokenAllows(t *testing.T) {
 			}{{"", "", true}, {"", "a", true}, {"a", "a", true}, {"a", "b", false}, {"a", "", false}} {
 				token := landfall.Token{Scope: scope, App: c.own}
 				if got := token.Allows(asked, c.app); got != (want[i] && c.fits) {
-					t.Errorf("a token of scope %q for app %q is asked for %q on app %q: got %t, want %t", scope, c.own, asked, c.app, got, want[i] && c.fits)
+					t.Errorf("a token of scope %q for app %q is asked for %q on app %q: got %t, want %t", scope, c.own, asked, c.app,
+						got, want[i] && c.fits)
 				}
 			}
 		}

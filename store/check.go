@@ -24,34 +24,43 @@ func rules() []rule {
 		{"live names a release that is not accessible:", `SELECT a.name, a.live, '', a.live FROM apps a
 			LEFT JOIN releases r ON r.app = a.id AND r.uid = a.live AND r.expired = 0
 			WHERE a.deleted = 0 AND a.live <> '' AND r.uid IS NULL`},
-		{"live is not where it was moved last, which is", `SELECT a.name, a.live, '', COALESCE(m.to_uid, 'nowhere') FROM apps a
+		{"live is not where it was moved last, which is",
+			`SELECT a.name, a.live, '', COALESCE(m.to_uid, 'nowhere') FROM apps a
 			LEFT JOIN moves m ON m.id = (SELECT MAX(last.id) FROM moves last WHERE last.app = a.id AND last.pointer = 'live')
 			WHERE a.live <> COALESCE(m.to_uid, '')`},
 		{"a tag names no release:", `SELECT a.name, t.release_uid, '', t.name FROM tags t JOIN apps a ON a.id = t.app
 			LEFT JOIN releases r ON r.app = t.app AND r.uid = t.release_uid WHERE r.uid IS NULL`},
 		{"a release has no app version", `SELECT a.name, r.uid, '', '' FROM releases r JOIN apps a ON a.id = r.app
 			LEFT JOIN group_versions g ON g.app = r.app AND g.uid = r.uid WHERE g.uid IS NULL OR g.digest <> r.digest`},
-		{"a version that a release needs is gone, or is another one: number", `SELECT a.name, r.uid, u.kind || ' ' || u.name, CAST(gu.number AS TEXT)
-			FROM releases r JOIN apps a ON a.id = r.app AND a.deleted = 0 JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid
+		{"a version that a release needs is gone, or is another one: number",
+			`SELECT a.name, r.uid, u.kind || ' ' || u.name, CAST(gu.number AS TEXT)
+			FROM releases r JOIN apps a ON a.id = r.app AND a.deleted = 0 JOIN group_units gu ON gu.app = r.app
+			AND gu.grp = r.uid
 			JOIN units u ON u.id = gu.unit LEFT JOIN versions v ON v.unit = gu.unit AND v.number = gu.number
 			WHERE r.expired = 0 AND (v.unit IS NULL OR v.uid <> gu.uid OR v.digest <> gu.digest)`},
 		{"static files that a release needs are not stored", `SELECT a.name, r.uid, u.kind || ' ' || u.name, ''
-			FROM releases r JOIN apps a ON a.id = r.app AND a.deleted = 0 JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid
+			FROM releases r JOIN apps a ON a.id = r.app AND a.deleted = 0 JOIN group_units gu ON gu.app = r.app
+			AND gu.grp = r.uid
 			JOIN units u ON u.id = gu.unit AND u.kind = 'static' JOIN versions v ON v.unit = gu.unit AND v.number = gu.number
 			WHERE r.expired = 0 AND v.content = ''`},
-		{"a version has a number that was not given yet:", `SELECT COALESCE(a.name, ''), '', u.kind || ' ' || u.name, CAST(v.number AS TEXT)
+		{"a version has a number that was not given yet:",
+			`SELECT COALESCE(a.name, ''), '', u.kind || ' ' || u.name, CAST(v.number AS TEXT)
 			FROM versions v JOIN units u ON u.id = v.unit LEFT JOIN apps a ON a.id = u.app WHERE v.number > u.last_number`},
-		{"a version points into a folder that is being deleted:", `SELECT COALESCE(a.name, ''), '', u.kind || ' ' || u.name, p.prefix
+		{"a version points into a folder that is being deleted:",
+			`SELECT COALESCE(a.name, ''), '', u.kind || ' ' || u.name, p.prefix
 			FROM version_prefixes vp JOIN prefixes p ON p.prefix = vp.prefix AND p.deleting = 1 JOIN units u ON u.id = vp.unit
 			LEFT JOIN apps a ON a.id = u.app`},
-		{"the commit of a branch or tag has no run:", `SELECT a.name, '', '', h.ref FROM heads h JOIN apps a ON a.id = h.app AND a.deleted = 0
+		{"the commit of a branch or tag has no run:",
+			`SELECT a.name, '', '', h.ref FROM heads h JOIN apps a ON a.id = h.app AND a.deleted = 0
 			WHERE h.sha <> '' AND h.sha NOT LIKE '0000000000000000000000000000000000000000%'
 			AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.app = h.app AND r.commit_sha = h.sha)`},
 		{"a commit has several unfinished runs:", `SELECT a.name, '', '', r.commit_sha FROM runs r JOIN apps a ON a.id = r.app
 			WHERE r.finished = 0 GROUP BY a.name, r.commit_sha HAVING COUNT(*) > 1`},
-		{"a run that succeeded names no release:", `SELECT a.name, r.release_uid, '', r.id FROM runs r JOIN apps a ON a.id = r.app
+		{"a run that succeeded names no release:",
+			`SELECT a.name, r.release_uid, '', r.id FROM runs r JOIN apps a ON a.id = r.app
 			LEFT JOIN releases x ON x.app = r.app AND x.uid = r.release_uid WHERE r.release_uid <> '' AND x.uid IS NULL`},
-		{"a run that is over does not have one final status:", `SELECT a.name, '', '', r.id FROM runs r JOIN apps a ON a.id = r.app
+		{"a run that is over does not have one final status:",
+			`SELECT a.name, '', '', r.id FROM runs r JOIN apps a ON a.id = r.app
 			WHERE r.finished <> 0 AND EXISTS (SELECT 1 FROM reports p WHERE p.run = r.id)
 			AND (SELECT COUNT(*) FROM reports p WHERE p.run = r.id AND p.state <> 'pending') <> 1`},
 	}

@@ -7,13 +7,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-const commentColumns = `github_id, owner, name, number, comment_id, wanted, told, body, attempts, next_at, problem, dropped`
+const commentColumns = `github_id, owner, name, number, comment_id, wanted, told, body, attempts, next_at, problem,
+	dropped`
 
 func scanComment(row scanner) (landfall.Comment, error) {
 	var c landfall.Comment
 	var next int64
-	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted, &c.Reported, &c.Body,
-		&c.Attempts, &next, &c.Problem, &c.Dropped)
+	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted,
+		&c.Reported, &c.Body, &c.Attempts, &next, &c.Problem, &c.Dropped)
 	c.NextAt = timeOf(next)
 	return c, err
 }
@@ -24,7 +25,8 @@ func (tx *Tx) WantComment(ctx context.Context, r landfall.GitHubRepository, numb
 	return tx.exec(ctx, "store.WantComment", `INSERT INTO comments (`+commentColumns+`, since)
 		VALUES ($1, $2, $3, $4, 0, 1, 0, '', 0, $5, '', 0, $5)
 		ON CONFLICT (github_id, owner, name, number) DO UPDATE SET wanted = comments.wanted + 1,
-			since = CASE WHEN comments.told < comments.wanted AND comments.dropped = 0 THEN comments.since ELSE excluded.since END,
+			since = CASE WHEN comments.told < comments.wanted
+			AND comments.dropped = 0 THEN comments.since ELSE excluded.since END,
 			next_at = CASE WHEN comments.next_at > excluded.next_at THEN comments.next_at ELSE excluded.next_at END,
 			attempts = CASE WHEN comments.dropped = 1 THEN 0 ELSE comments.attempts END, dropped = 0`,
 		r.ID, r.Owner, r.Name, number, micros(at))
@@ -41,7 +43,8 @@ func (q queries) Comment(ctx context.Context, r landfall.GitHubRepository, numbe
 func (q queries) PullRequestsAt(ctx context.Context, app string, commit landfall.CommitSHA) ([]int, error) {
 	return list(ctx, q, "store.PullRequestsAt", scanValue[int], `SELECT number FROM pull_requests p
 		WHERE app = $1 AND open = 1 AND fork = 0 AND (head_sha = $2
-			OR EXISTS (SELECT 1 FROM heads h WHERE h.app = p.app AND h.ref = p.head_ref AND h.sha = $2)) ORDER BY number`, app, commit)
+			OR EXISTS (SELECT 1 FROM heads h WHERE h.app = p.app AND h.ref = p.head_ref AND h.sha = $2)) ORDER BY number`,
+		app, commit)
 }
 
 // PullRequest returns what is known of an app's pull request. NotFound when nothing is.
@@ -56,13 +59,15 @@ type Comments struct{ DB *DB }
 // Due returns comments that must be sent and may be tried by now. Those that have waited longest come first.
 func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error) {
 	return list(ctx, c.DB.queries, "store.Comments", scanComment, `SELECT `+commentColumns+` FROM comments
-		WHERE told < wanted AND dropped = 0 AND next_at <= $1 ORDER BY next_at, github_id, owner, name, number LIMIT $2 + 0`, micros(now), limit)
+		WHERE told < wanted AND dropped = 0 AND next_at <= $1 ORDER BY next_at, github_id, owner, name, number LIMIT $2 + 0`,
+		micros(now), limit)
 }
 
 // MarkWritten records that the forge has the comment: its ID, its Body, and the value that Wanted had when it was
 // composed.
 func (c Comments) MarkWritten(ctx context.Context, comment landfall.Comment) error {
-	return c.update(ctx, commentsWritten, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
+	return c.update(ctx, commentsWritten, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`,
+		comment.ID, comment.Body, comment.Wanted)
 }
 
 // Postpone records that a comment is to be tried again at the given time, and why.
@@ -81,7 +86,8 @@ func (c Comments) update(ctx context.Context, counter string, comment landfall.C
 		if err := tx.count(ctx, counter, 1); err != nil {
 			return err
 		}
-		return tx.exec(ctx, "store.Comments", `UPDATE comments SET `+set+` WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4`,
+		return tx.exec(ctx, "store.Comments", `UPDATE comments SET `+set+
+			` WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4`,
 			append([]any{r.ID, r.Owner, r.Name, comment.Number}, args...)...)
 	})
 }

@@ -11,7 +11,8 @@ import (
 
 func testComments(t *testing.T, open opener) {
 	t.Helper()
-	shop, zoo := landfall.GitHubRepository{ID: 1, Owner: "o", Name: "shop"}, landfall.GitHubRepository{ID: 1, Owner: "o", Name: "zoo"}
+	shop, zoo := landfall.GitHubRepository{ID: 1, Owner: "o", Name: "shop"},
+		landfall.GitHubRepository{ID: 1, Owner: "o", Name: "zoo"}
 	want := func(t *testing.T, db *store.DB, r landfall.GitHubRepository, number int, at time.Time) {
 		t.Helper()
 		update(t, db, func(tx *store.Tx) error { return tx.WantComment(t.Context(), r, number, at) })
@@ -79,7 +80,8 @@ func testComments(t *testing.T, open opener) {
 		if err := (store.Comments{DB: db}).MarkWritten(ctx, c); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Same(t, "the other one", testkit.Must(db.Comment(ctx, shop, 12))(t), landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})
+		testkit.Same(t, "the other one", testkit.Must(db.Comment(ctx, shop, 12))(t),
+			landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})
 	})
 	t.Run("the pull requests whose head a commit is", func(t *testing.T) {
 		t.Parallel()

@@ -27,8 +27,9 @@ var migrations embed.FS
 type DB struct {
 	queries
 	engine  engine
-	upgrade Upgrade       // what Open changed
-	wake    chan struct{} // holds one element when jobs were committed that Queue has not heard of; nil where the database notifies it
+	upgrade Upgrade // what Open changed
+	// holds one element when jobs were committed that Queue has not heard of; nil where the database notifies it
+	wake chan struct{}
 
 	group      commitGroup
 	leadership leadership
@@ -166,7 +167,8 @@ func (db *DB) Upgraded() (Upgrade, bool) {
 
 // migrate brings the tables up to date. Each migration has a transaction of its own, so one that fails leaves the form
 // before it. It returns Conflict, and changes nothing, when a newer program has migrated further.
-func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, options ...goose.ProviderOption) (Upgrade, error) {
+func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB,
+	options ...goose.ProviderOption) (Upgrade, error) {
 	const op landfall.Op = "store.migrate"
 	options = append(options, goose.WithAllowOutofOrder(true)) // a migration may be merged after one with a higher number
 	provider, err := goose.NewProvider(dialect, pool, s.migrations, options...)
@@ -273,7 +275,8 @@ func classify(op landfall.Op, err error) error {
 	e := &landfall.Error{Op: op, Kind: kind, Err: err}
 	switch {
 	case isDamaged(err):
-		e.Message = "the database is damaged: landfall fsck --offline looks at what is left; the last backup brings it back (landfall restore)"
+		e.Message = "the database is damaged: landfall fsck --offline looks at what is left; the last backup brings it " +
+			"back (landfall restore)"
 	case kind == landfall.Unavailable:
 		e.Message = "the database is away, or its disk is full"
 	}
@@ -302,7 +305,8 @@ func portableArgs(args []any) []any {
 type scanner interface{ Scan(dest ...any) error }
 
 // one reads the single row of a query: NotFound when there is none.
-func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string,
+	args ...any) (T, error) {
 	v, err := scan(q.conn.QueryRowContext(ctx, query, portableArgs(args)...))
 	if err != nil {
 		var zero T
@@ -312,7 +316,8 @@ func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanne
 }
 
 // list reads all rows of a query.
-func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string,
+	args ...any) ([]T, error) {
 	rows, err := q.conn.QueryContext(ctx, query, portableArgs(args)...)
 	if err != nil {
 		return nil, classify(op, err)

@@ -15,7 +15,8 @@ func (tx *Tx) CreateHook(ctx context.Context, h landfall.Hook, at int64) error {
 
 // SetHookSecret gives a hook a new secret. NotFound when there is no such hook.
 func (tx *Tx) SetHookSecret(ctx context.Context, id, secret string) error {
-	return tx.execOne(ctx, "store.SetHookSecret", landfall.Error{Kind: landfall.NotFound, Message: "there is no such hook"},
+	return tx.execOne(ctx, "store.SetHookSecret",
+		landfall.Error{Kind: landfall.NotFound, Message: "there is no such hook"},
 		`UPDATE hooks SET secret = $2 WHERE id = $1`, id, secret)
 }
 
@@ -32,7 +33,8 @@ func (q queries) Hook(ctx context.Context, id string) (landfall.Hook, error) {
 
 // HookOf returns the hook of an app. NotFound when it has none.
 func (q queries) HookOf(ctx context.Context, app string) (landfall.Hook, error) {
-	return one(ctx, q, "store.HookOf", scanHook, `SELECT id, app, secret FROM hooks WHERE app = $1 ORDER BY created LIMIT 1`, app)
+	return one(ctx, q, "store.HookOf", scanHook,
+		`SELECT id, app, secret FROM hooks WHERE app = $1 ORDER BY created LIMIT 1`, app)
 }
 
 const deliveryColumns = `hook, id, event, digest, decision, runs, received, unmatched, repository`
@@ -41,7 +43,8 @@ func scanDelivery(row scanner) (landfall.Delivery, error) {
 	var d landfall.Delivery
 	var runs string
 	var received int64
-	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched, &d.Repository); err != nil {
+	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched,
+		&d.Repository); err != nil {
 		return d, err
 	}
 	d.Received = timeOf(received)
@@ -73,8 +76,10 @@ func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery, apps ...s
 func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret string) (bool, error) {
 	const op landfall.Op = "store.RecordDelivery"
 	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.NotFound}, `INSERT INTO deliveries (`+deliveryColumns+`)
-		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0, CAST($8 AS BIGINT) WHERE $1 = '' OR EXISTS (SELECT 1 FROM hooks WHERE id = $1 AND secret = $7)
-		ON CONFLICT (hook, id) DO NOTHING`, d.Hook, d.ID, d.Event, d.Digest, d.Decision, micros(d.Received), secret, d.Repository)
+		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0, CAST($8 AS BIGINT) WHERE $1 = '' OR EXISTS (SELECT 1
+		FROM hooks WHERE id = $1 AND secret = $7)
+		ON CONFLICT (hook, id) DO NOTHING`, d.Hook, d.ID, d.Event, d.Digest, d.Decision, micros(d.Received), secret,
+		d.Repository)
 	if landfall.Is(err, landfall.NotFound) {
 		return false, nil
 	}

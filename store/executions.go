@@ -11,9 +11,10 @@ import (
 	"landfall.dev/landfall"
 )
 
-const executionColumns = `x.id, x.app, COALESCE((SELECT a.name FROM apps a WHERE a.id = x.app), ''), x.namespace, x.function, x.version, x.number,
-	x.grp, x.release_uid, x.via, x.source, x.type, x.event_id, x.state, x.async, x.attempt, x.reason, x.message, x.created, x.started,
-	x.finished, x.input_bytes, x.output_bytes, x.log_bytes, x.forgotten`
+const executionColumns = `x.id, x.app, COALESCE((SELECT a.name FROM apps a WHERE a.id = x.app), ''), x.namespace,
+	x.function, x.version, x.number, x.grp, x.release_uid, x.via, x.source, x.type, x.event_id, x.state, x.async,
+	x.attempt, x.reason, x.message, x.created, x.started, x.finished, x.input_bytes, x.output_bytes, x.log_bytes,
+	x.forgotten`
 
 func scanExecution(row scanner) (landfall.Execution, error) {
 	x, _, err := scanExecutionWith[struct{}](row)
@@ -24,9 +25,9 @@ func scanExecution(row scanner) (landfall.Execution, error) {
 func scanExecutionWith[T any](row scanner) (x landfall.Execution, more T, err error) {
 	var created, started, finished int64
 	to := []any{
-		&x.ID, &x.AppID, &x.App, &x.Namespace, &x.Function, &x.Version, &x.Number, &x.Group, &x.Release, &x.Trigger, &x.Event.Source,
-		&x.Event.Type, &x.Event.ID, &x.State, &x.Async, &x.Attempt, &x.Reason, &x.Message, &created, &started, &finished, &x.Input, &x.Output,
-		&x.Log, &x.LogGone,
+		&x.ID, &x.AppID, &x.App, &x.Namespace, &x.Function, &x.Version, &x.Number, &x.Group, &x.Release, &x.Trigger,
+		&x.Event.Source, &x.Event.Type, &x.Event.ID, &x.State, &x.Async, &x.Attempt, &x.Reason, &x.Message, &created,
+		&started, &finished, &x.Input, &x.Output, &x.Log, &x.LogGone,
 	}
 	if _, none := any(more).(struct{}); !none {
 		to = append(to, &more)
@@ -50,15 +51,16 @@ type ExecutionRecord struct {
 	Log     []string  // pieces
 }
 
-const insertExecution = `INSERT INTO executions (id, app, namespace, function, version, number, grp, release_uid, via, source, type, event_id,
-	state, async, attempt, reason, message, created, started, finished, input_bytes, output_bytes, log_bytes, forgotten, process, until,
-	next_at, event, result) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-	$24, $25, $26, $27, $28, $29)`
+const insertExecution = `INSERT INTO executions (id, app, namespace, function, version, number, grp, release_uid, via,
+	source, type, event_id, state, async, attempt, reason, message, created, started, finished, input_bytes, output_bytes,
+	log_bytes, forgotten, process, until, next_at, event, result) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+	$12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)`
 
 func executionRow(x landfall.Execution, process string, until, next time.Time, event []byte) []any {
 	return []any{
-		x.ID, x.AppID, x.Namespace, x.Function, x.Version, x.Number, x.Group, x.Release, x.Trigger, x.Event.Source, x.Event.Type, x.Event.ID,
-		x.State, x.Async, x.Attempt, x.Reason, x.Message, micros(x.Created), micros(x.Started), micros(x.Finished), x.Input, x.Output, x.Log,
+		x.ID, x.AppID, x.Namespace, x.Function, x.Version, x.Number, x.Group, x.Release, x.Trigger, x.Event.Source,
+		x.Event.Type, x.Event.ID, x.State, x.Async, x.Attempt, x.Reason, x.Message, micros(x.Created), micros(x.Started),
+		micros(x.Finished), x.Input, x.Output, x.Log,
 		x.LogGone, process, micros(until), micros(next), string(event), string(x.Result),
 	}
 }
@@ -69,9 +71,11 @@ func (tx *Tx) RecordExecutions(ctx context.Context, now time.Time, records []Exe
 	const op landfall.Op = "store.RecordExecutions"
 	pieces := int64(0)
 	for _, r := range records {
-		err := tx.exec(ctx, op, insertExecution+` ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
-			message = excluded.message, started = excluded.started, finished = excluded.finished, input_bytes = excluded.input_bytes,
-			output_bytes = excluded.output_bytes, log_bytes = excluded.log_bytes, forgotten = excluded.forgotten, until = excluded.until, result = excluded.result,
+		err := tx.exec(ctx, op, insertExecution+
+			` ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
+			message = excluded.message, started = excluded.started, finished = excluded.finished,
+			input_bytes = excluded.input_bytes, output_bytes = excluded.output_bytes, log_bytes = excluded.log_bytes,
+			forgotten = excluded.forgotten, until = excluded.until, result = excluded.result,
 			event = CASE WHEN excluded.finished > 0 THEN '' ELSE executions.event END
 			WHERE executions.finished = 0 AND executions.process = excluded.process AND executions.attempt = excluded.attempt`,
 			executionRow(r.Execution, r.Process, r.Until, time.Time{}, nil)...)
@@ -117,7 +121,8 @@ func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event [
 	now, err := one(ctx, tx.queries, op, func(row scanner) (w WaitingLimit, err error) {
 		err = row.Scan(&w.Count, &w.Bytes)
 		return w, err
-	}, `SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(event)), 0) AS BIGINT) FROM executions WHERE state = 'queued' AND app = $1`, x.AppID)
+	}, `SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(event)), 0) AS BIGINT) FROM executions WHERE state = 'queued'
+		AND app = $1`, x.AppID)
 	if err != nil {
 		return err
 	}
@@ -135,7 +140,8 @@ const farAhead = time.Minute
 // ExecutionsDue reports whether an execution waits that may run by now.
 func (q queries) ExecutionsDue(ctx context.Context, now time.Time) (bool, error) {
 	n, err := one(ctx, q, "store.ExecutionsDue", scanValue[int64],
-		`SELECT COUNT(*) FROM (SELECT 1 FROM executions WHERE state = 'queued' AND (next_at <= $1 OR next_at > $2) LIMIT 1) due`,
+		`SELECT COUNT(*) FROM (SELECT 1 FROM executions WHERE state = 'queued'
+			AND (next_at <= $1 OR next_at > $2) LIMIT 1) due`,
 		micros(now), micros(now.Add(farAhead)))
 	return n > 0, err
 }
@@ -150,7 +156,8 @@ type LeasedExecution struct {
 // LeaseExecutions gives waiting executions to a process that has room for some, until the given time and under a new
 // attempt number. Those that have waited longest come first. An app gets one more only while the process has more room
 // left than the app uses there. So the next app always finds room, however long the others take.
-func (tx *Tx) LeaseExecutions(ctx context.Context, process string, now, until time.Time, room int) ([]LeasedExecution, error) {
+func (tx *Tx) LeaseExecutions(ctx context.Context, process string, now, until time.Time,
+	room int) ([]LeasedExecution, error) {
 	const op landfall.Op = "store.LeaseExecutions"
 	atWork := map[string]int{}
 	running, err := list(ctx, tx.queries, op, scanValue[string],
@@ -176,7 +183,8 @@ func (tx *Tx) LeaseExecutions(ctx context.Context, process string, now, until ti
 			room--
 			x.State, x.Started = landfall.ExecutionRunning, now
 			x.Attempt++
-			err := tx.exec(ctx, op, `UPDATE executions SET state = $2, attempt = $3, started = $4, process = $5, until = $6 WHERE id = $1`,
+			err := tx.exec(ctx, op,
+				`UPDATE executions SET state = $2, attempt = $3, started = $4, process = $5, until = $6 WHERE id = $1`,
 				x.ID, x.State, x.Attempt, micros(now), process, micros(until))
 			if err != nil {
 				return nil, err
@@ -195,19 +203,23 @@ func (tx *Tx) dueExecutions(ctx context.Context, process string, now time.Time, 
 		x.Execution, event, err = scanExecutionWith[string](row)
 		x.Input = []byte(event)
 		return x, err
-	}, `SELECT `+executionColumns+`, x.event FROM executions x WHERE x.state = 'queued' AND (x.next_at <= $1 OR x.next_at > $5) AND x.app NOT IN (
-			SELECT r.app || '' FROM executions r WHERE r.state = 'running' AND r.async = 1 AND r.process = $3 GROUP BY r.app || '' HAVING COUNT(*) >= $2)
+	}, `SELECT `+executionColumns+
+		`, x.event FROM executions x WHERE x.state = 'queued' AND (x.next_at <= $1 OR x.next_at > $5) AND x.app NOT IN (
+			SELECT r.app || '' FROM executions r WHERE r.state = 'running' AND r.async = 1
+			AND r.process = $3 GROUP BY r.app || '' HAVING COUNT(*) >= $2)
 		ORDER BY x.next_at LIMIT $4 + 0`, micros(now), room, process, room, micros(now.Add(farAhead)))
 }
 
 // ReturnExecution gives back an execution that could not be run now. tried says whether that counts as an attempt.
-func (tx *Tx) ReturnExecution(ctx context.Context, x landfall.Execution, process string, next time.Time, tried bool) error {
+func (tx *Tx) ReturnExecution(ctx context.Context, x landfall.Execution, process string, next time.Time,
+	tried bool) error {
 	attempt := x.Attempt
 	if !tried {
 		attempt--
 	}
 	return tx.exec(ctx, "store.ReturnExecution", `UPDATE executions SET state = 'queued', attempt = $5, next_at = $4
-		WHERE id = $1 AND process = $2 AND attempt = $3 AND state = 'running'`, x.ID, process, x.Attempt, micros(next), attempt)
+		WHERE id = $1 AND process = $2 AND attempt = $3 AND state = 'running'`, x.ID, process, x.Attempt,
+		micros(next), attempt)
 }
 
 // RunningExecution is an execution that a process was running when it was read.
@@ -230,7 +242,8 @@ func (q queries) RunningExecutions(ctx context.Context) ([]RunningExecution, err
 
 // ReleaseExecutions ends the executions of dead processes, unless they have changed since they were read. One that was
 // accepted is queued again until it had all its attempts; any other one fails. It returns how many there were.
-func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, now time.Time, attempts int64) (released int, err error) {
+func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, now time.Time,
+	attempts int64) (released int, err error) {
 	const op landfall.Op = "store.ReleaseExecutions"
 	for _, dead := range seen {
 		lost, err := list(ctx, tx.queries, op, scanExecution, `SELECT `+executionColumns+` FROM executions x
@@ -241,9 +254,11 @@ func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, no
 		}
 		for _, x := range lost {
 			if x.Async && x.Attempt < attempts {
-				err = tx.exec(ctx, op, `UPDATE executions SET state = 'queued', process = '', next_at = $2 WHERE id = $1`, x.ID, micros(now))
+				err = tx.exec(ctx, op, `UPDATE executions SET state = 'queued', process = '', next_at = $2 WHERE id = $1`, x.ID,
+					micros(now))
 			} else {
-				err = tx.exec(ctx, op, `UPDATE executions SET state = 'failed', reason = 'lost', message = $3, finished = $2, event = '' WHERE id = $1`,
+				err = tx.exec(ctx, op,
+					`UPDATE executions SET state = 'failed', reason = 'lost', message = $3, finished = $2, event = '' WHERE id = $1`,
 					x.ID, micros(now), "the server ended while the function ran")
 			}
 			if err != nil {
@@ -279,15 +294,16 @@ func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, 
 func (q queries) ExecutionsFrom(ctx context.Context, prefix string, limit int) ([]landfall.Execution, error) {
 	const behind = "g" // after every character of a UUID, in any collation
 	all, err := list(ctx, q, "store.ExecutionsFrom", scanExecution,
-		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 AND `+appNotDeleted+` ORDER BY x.id LIMIT $3 + 0`,
-		prefix, prefix+behind, limit)
+		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 AND `+appNotDeleted+
+			` ORDER BY x.id LIMIT $3 + 0`, prefix, prefix+behind, limit)
 	return slices.DeleteFunc(all, func(x landfall.Execution) bool { return !strings.HasPrefix(x.ID, prefix) }), err
 }
 
 // ExecutionsLike returns the newest executions that have the app, namespace, function, number and state of like, each
 // of which may be zero; newest first. Without an app, it leaves out those of deleted apps. before, when it has an ID,
 // is the last execution of the page before.
-func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execution, limit int) ([]landfall.Execution, error) {
+func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execution,
+	limit int) ([]landfall.Execution, error) {
 	conditions, args := []string{}, []any{limit}
 	where := func(condition string, value any) {
 		args = append(args, value)
@@ -318,7 +334,8 @@ func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execu
 	if len(conditions) > 0 {
 		query += ` WHERE ` + strings.Join(conditions, " AND ")
 	}
-	return list(ctx, q, "store.ExecutionsLike", scanExecution, query+` ORDER BY x.created DESC, x.id DESC LIMIT $1 + 0`, args...)
+	return list(ctx, q, "store.ExecutionsLike", scanExecution,
+		query+` ORDER BY x.created DESC, x.id DESC LIMIT $1 + 0`, args...)
 }
 
 func scanExecutionLog(row scanner) (l landfall.ExecutionLog, err error) {
@@ -331,13 +348,16 @@ func scanExecutionLog(row scanner) (l landfall.ExecutionLog, err error) {
 // ExecutionLog returns up to limit pieces of an execution's log after the given one.
 func (q queries) ExecutionLog(ctx context.Context, id string, after int64, limit int) ([]landfall.ExecutionLog, error) {
 	return list(ctx, q, "store.ExecutionLog", scanExecutionLog,
-		`SELECT seq, execution, at, text FROM execution_log WHERE execution = $1 AND seq > $2 ORDER BY seq LIMIT $3 + 0`, id, after, limit)
+		`SELECT seq, execution, at, text FROM execution_log WHERE execution = $1 AND seq > $2 ORDER BY seq LIMIT $3 + 0`, id,
+		after, limit)
 }
 
 // FunctionLog returns up to limit pieces, after the given one, of the logs of all executions of a function's version.
-func (q queries) FunctionLog(ctx context.Context, namespace, function string, number, after int64, limit int) ([]landfall.ExecutionLog, error) {
+func (q queries) FunctionLog(ctx context.Context, namespace, function string, number, after int64,
+	limit int) ([]landfall.ExecutionLog, error) {
 	return list(ctx, q, "store.FunctionLog", scanExecutionLog, `SELECT seq, execution, at, text FROM execution_log
-		WHERE namespace = $1 AND function = $2 AND number = $3 AND seq > $4 ORDER BY seq LIMIT $5 + 0`, namespace, function, number, after, limit)
+		WHERE namespace = $1 AND function = $2 AND number = $3 AND seq > $4 ORDER BY seq LIMIT $5 + 0`, namespace, function,
+		number, after, limit)
 }
 
 // DeleteExecution deletes an execution and its log. One that waits will not run any more. Conflict when it is running.
@@ -348,14 +368,16 @@ func (tx *Tx) DeleteExecution(ctx context.Context, id string) error {
 		return err
 	}
 	if x.State == landfall.ExecutionRunning {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "the execution is running; it can be deleted when it is over"}
+		return &landfall.Error{Op: op, Kind: landfall.Conflict,
+			Message: "the execution is running; it can be deleted when it is over"}
 	}
 	return tx.deleteExecutions(ctx, op, []string{id})
 }
 
 func (tx *Tx) deleteExecutions(ctx context.Context, op landfall.Op, ids []string) error {
 	for _, id := range ids {
-		for _, statement := range []string{`DELETE FROM execution_log WHERE execution = $1`, `DELETE FROM executions WHERE id = $1`} {
+		for _, statement := range []string{`DELETE FROM execution_log WHERE execution = $1`,
+			`DELETE FROM executions WHERE id = $1`} {
 			if err := tx.exec(ctx, op, statement, id); err != nil {
 				return err
 			}
@@ -369,7 +391,8 @@ func (tx *Tx) deleteExecutions(ctx context.Context, op landfall.Op, ids []string
 func (tx *Tx) ForgetExecutions(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetExecutions"
 	ids, err := list(ctx, tx.queries, op, scanValue[string],
-		`SELECT id FROM executions WHERE finished > 0 AND finished < $1 ORDER BY finished LIMIT $2 + 0`, micros(before), limit)
+		`SELECT id FROM executions WHERE finished > 0 AND finished < $1 ORDER BY finished LIMIT $2 + 0`,
+		micros(before), limit)
 	if err != nil {
 		return 0, err
 	}
@@ -381,7 +404,8 @@ func (tx *Tx) ForgetExecutions(ctx context.Context, before time.Time, limit int)
 func (tx *Tx) TrimExecutions(ctx context.Context, v landfall.Execution, keep, limit int) (int, error) {
 	const op landfall.Op = "store.TrimExecutions"
 	ids, err := list(ctx, tx.queries, op, scanValue[string], `SELECT id FROM executions
-		WHERE namespace = $1 AND function = $2 AND number = $3 AND finished > 0 ORDER BY created DESC, id DESC LIMIT $4 + 0 OFFSET $5 + 0`,
+		WHERE namespace = $1 AND function = $2 AND number = $3 AND finished > 0 ORDER BY created DESC,
+		id DESC LIMIT $4 + 0 OFFSET $5 + 0`,
 		v.Namespace, v.Function, v.Number, limit, keep)
 	if err != nil {
 		return 0, err
@@ -401,7 +425,8 @@ func (tx *Tx) TrimExecutionLogs(ctx context.Context, v landfall.Execution, keep 
 		return 0, err
 	}
 	for _, id := range ids {
-		for _, statement := range []string{`DELETE FROM execution_log WHERE execution = $1`, `UPDATE executions SET forgotten = 1 WHERE id = $1`} {
+		for _, statement := range []string{`DELETE FROM execution_log WHERE execution = $1`,
+			`UPDATE executions SET forgotten = 1 WHERE id = $1`} {
 			if err := tx.exec(ctx, op, statement, id); err != nil {
 				return 0, err
 			}
@@ -438,7 +463,8 @@ func (tx *Tx) ForgetOrphanExecutions(ctx context.Context, of landfall.Execution,
 	if of.AppID == "" {
 		query, args = `namespace = $2 AND function = $3 AND number = $4`, []any{limit, of.Namespace, of.Function, of.Number}
 	}
-	ids, err := list(ctx, tx.queries, op, scanValue[string], `SELECT id FROM executions WHERE state <> 'running' AND `+query+` LIMIT $1 + 0`, args...)
+	ids, err := list(ctx, tx.queries, op, scanValue[string],
+		`SELECT id FROM executions WHERE state <> 'running' AND `+query+` LIMIT $1 + 0`, args...)
 	if err != nil {
 		return 0, err
 	}

@@ -26,9 +26,10 @@ func testExecutions(t *testing.T, open opener) {
 // execution is one that began some seconds after noon.
 func execution(app landfall.App, id string, created int) landfall.Execution {
 	return landfall.Execution{
-		ID: id, AppID: app.ID, App: app.Name, Namespace: "default", Function: "hello", Version: "owf2k7qa", Number: 2, Group: "owf2k7qa",
-		Release: "owf2k7qa", Trigger: "hello", Event: landfall.ExecutionEvent{Source: "/me", Type: "greet", ID: "7"},
-		State: landfall.ExecutionRunning, Created: after(created), Started: after(created), Input: 3,
+		ID: id, AppID: app.ID, App: app.Name, Namespace: "default", Function: "hello", Version: "owf2k7qa", Number: 2,
+		Group: "owf2k7qa", Release: "owf2k7qa", Trigger: "hello",
+		Event: landfall.ExecutionEvent{Source: "/me", Type: "greet", ID: "7"}, State: landfall.ExecutionRunning,
+		Created: after(created), Started: after(created), Input: 3,
 	}
 }
 
@@ -65,7 +66,9 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 		first, other := execution(app, "a", 1), execution(app, "b", 1)
 		record(t, db, "p", []string{"one\n"}, first, other)
 		testkit.Same(t, "one that runs", testkit.Must(db.Execution(ctx, "a"))(t), first)
-		testkit.Kind(t, "to delete it", db.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") }), landfall.Conflict)
+		testkit.Kind(t, "to delete it", db.Update(ctx, func(tx *store.Tx) error {
+			return tx.DeleteExecution(ctx, "a")
+		}), landfall.Conflict)
 		first = ended(first)
 		first.Log = 8
 		record(t, db, "p", []string{"two\n"}, first)
@@ -74,7 +77,8 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 		testkit.Same(t, "its log", texts(log), "one\ntwo\n")
 		testkit.Same(t, "the rest of its log", texts(testkit.Must(db.ExecutionLog(ctx, "a", log[0].Seq, 10))(t)), "two\n")
 		// L-037: what executions logged is found by the function's version
-		testkit.Same(t, "the log of the version", texts(testkit.Must(db.FunctionLog(ctx, "default", "hello", 2, 0, 10))(t)), "one\none\ntwo\n")
+		testkit.Same(t, "the log of the version", texts(testkit.Must(db.FunctionLog(ctx, "default", "hello", 2, 0, 10))(t)),
+			"one\none\ntwo\n")
 		testkit.Same(t, "the log of another", texts(testkit.Must(db.FunctionLog(ctx, "default", "hello", 1, 0, 10))(t)), "")
 
 		// What is over stays as it is, and nobody else changes what one process runs.
@@ -112,7 +116,8 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 			record(t, db, "p", nil, ended(execution(app, id, 5+i)))
 		}
 		for prefix, want := range map[string]string{
-			"6fa550c9": "6fa550c9-f498-4727 6fa550c9-f499-4727", "6fa550c9-f499": "6fa550c9-f499-4727", "6fa550c8": "", "6fa550c9-f498-4727": "6fa550c9-f498-4727",
+			"6fa550c9": "6fa550c9-f498-4727 6fa550c9-f499-4727", "6fa550c9-f499": "6fa550c9-f499-4727", "6fa550c8": "",
+			"6fa550c9-f498-4727": "6fa550c9-f498-4727",
 		} {
 			got := []string{}
 			for _, x := range testkit.Must(db.ExecutionsFrom(ctx, prefix, 10))(t) {
@@ -128,7 +133,9 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") })
 		testkit.Kind(t, "one that was deleted", second(db.Execution(ctx, "a")), landfall.NotFound)
 		testkit.Same(t, "its log", texts(testkit.Must(db.ExecutionLog(ctx, "a", 0, 10))(t)), "")
-		testkit.Same(t, "forgotten", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetExecutions(ctx, after(4), 10) }), 1)
+		testkit.Same(t, "forgotten", forget(t, db, func(tx *store.Tx) (int, error) {
+			return tx.ForgetExecutions(ctx, after(4), 10)
+		}), 1)
 		testkit.Kind(t, "one that is old", second(db.Execution(ctx, "c")), landfall.NotFound)
 		testkit.Same(t, "one that is not over", testkit.Must(db.Execution(ctx, "b"))(t), other)
 	}
@@ -165,10 +172,12 @@ func testExecutionLeases(open opener) func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		shop, other := newApp(t, db, "shop"), newApp(t, db, "other")
-		accept(t, db, execution(shop, "a", 1), execution(shop, "b", 2), execution(shop, "c", 3), execution(other, "d", 4), execution(other, "late", 11))
+		accept(t, db, execution(shop, "a", 1), execution(shop, "b", 2), execution(shop, "c", 3), execution(other, "d", 4),
+			execution(other, "late", 11))
 		testkit.Same(t, "whether one is due", testkit.Must(db.ExecutionsDue(ctx, after(1)))(t), true)
 		testkit.Same(t, "whether one was due before", testkit.Must(db.ExecutionsDue(ctx, noon))(t), false)
-		testkit.Same(t, "whether one is due when the clock was set back by an hour", testkit.Must(db.ExecutionsDue(ctx, after(-3600)))(t), true)
+		testkit.Same(t, "whether one is due when the clock was set back by an hour",
+			testkit.Must(db.ExecutionsDue(ctx, after(-3600)))(t), true)
 		ids, leased := leaseSome(t, db, "p", 4)
 		testkit.Same(t, "leased", ids, "a b d")
 		testkit.Same(t, "what is to be answered", string(leased[0].Input), `{"id":"a"}`)
@@ -223,7 +232,9 @@ func testExecutionsLost(open opener) func(t *testing.T) {
 		record(t, db, "p", nil, execution(app, "sync", 1))
 		const attempts = 2
 		seen := func(process string) []store.RunningExecution {
-			return slices.DeleteFunc(testkit.Must(db.RunningExecutions(ctx))(t), func(x store.RunningExecution) bool { return x.Process != process })
+			return slices.DeleteFunc(testkit.Must(db.RunningExecutions(ctx))(t), func(x store.RunningExecution) bool {
+				return x.Process != process
+			})
 		}
 		release := func(dead []store.RunningExecution, now time.Time) int {
 			return forget(t, db, func(tx *store.Tx) (int, error) { return tx.ReleaseExecutions(ctx, dead, now, attempts) })
@@ -233,7 +244,8 @@ func testExecutionsLost(open opener) func(t *testing.T) {
 		before := seen("p")
 		update(t, db, func(tx *store.Tx) error {
 			return tx.RecordExecutions(ctx, noon, []store.ExecutionRecord{
-				{Execution: leased[0].Execution, Process: "p", Until: after(50)}, {Execution: execution(app, "sync", 1), Process: "p", Until: after(50)},
+				{Execution: leased[0].Execution, Process: "p", Until: after(50)},
+				{Execution: execution(app, "sync", 1), Process: "p", Until: after(50)},
 			})
 		})
 		testkit.Same(t, "lost after a sign of life", release(before, after(45)), 0)
@@ -261,8 +273,10 @@ func testExecutionsWaiting(open opener) func(t *testing.T) {
 		try := func(x landfall.Execution, most store.WaitingLimit) error {
 			return db.Update(ctx, func(tx *store.Tx) error { return tx.AcceptExecution(ctx, x, []byte("12345"), most) })
 		}
-		testkit.Kind(t, "one too many", try(execution(app, "b", 1), store.WaitingLimit{Count: 1, Bytes: 100}), landfall.Unavailable, "1 executions of the app wait")
-		testkit.Kind(t, "bytes too many", try(execution(app, "b", 1), store.WaitingLimit{Count: 2, Bytes: 14}), landfall.Unavailable)
+		testkit.Kind(t, "one too many", try(execution(app, "b", 1), store.WaitingLimit{Count: 1, Bytes: 100}),
+			landfall.Unavailable, "1 executions of the app wait")
+		testkit.Kind(t, "bytes too many", try(execution(app, "b", 1), store.WaitingLimit{Count: 2, Bytes: 14}),
+			landfall.Unavailable)
 		if err := try(execution(other, "b", 1), store.WaitingLimit{Count: 1, Bytes: 5}); err != nil {
 			t.Errorf("another app: %v", err)
 		}
@@ -292,14 +306,20 @@ func testExecutionsTrimmed(open opener) func(t *testing.T) {
 			}
 			return strings.Join(all, " ")
 		}
-		testkit.Same(t, "logs removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutionLogs(ctx, last, 25, 10) }), 3)
+		testkit.Same(t, "logs removed", forget(t, db, func(tx *store.Tx) (int, error) {
+			return tx.TrimExecutionLogs(ctx, last, 25, 10)
+		}), 3)
 		testkit.Same(t, "kept", kept(), "41 31 20 10 runs1 00")
 		testkit.Same(t, "whether it is said", testkit.Must(db.Execution(ctx, "2"))(t).LogGone, true)
-		testkit.Same(t, "records removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutions(ctx, last, 3, 1) }), 1)
+		testkit.Same(t, "records removed", forget(t, db, func(tx *store.Tx) (int, error) {
+			return tx.TrimExecutions(ctx, last, 3, 1)
+		}), 1)
 		testkit.Same(t, "kept", kept(), "41 31 20 runs1 00")
 		gone := testkit.Must(db.OrphanExecutions(ctx))(t)
 		testkit.Same(t, "what is gone", gone, []landfall.Execution{{Namespace: "default", Function: "hello", Number: 2}})
-		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetOrphanExecutions(ctx, gone[0], 9) }), 4)
+		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) {
+			return tx.ForgetOrphanExecutions(ctx, gone[0], 9)
+		}), 4)
 		testkit.Same(t, "kept", kept(), "runs1")
 
 		app.Deleted = noon
@@ -311,7 +331,9 @@ func testExecutionsTrimmed(open opener) func(t *testing.T) {
 		gone = testkit.Must(db.OrphanExecutions(ctx))(t)
 		testkit.Same(t, "what is gone with its app", gone[0], landfall.Execution{AppID: app.ID})
 		record(t, db, "p", nil, ended(execution(app, "runs", 0)))
-		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetOrphanExecutions(ctx, gone[0], 9) }), 1)
+		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) {
+			return tx.ForgetOrphanExecutions(ctx, gone[0], 9)
+		}), 1)
 		testkit.Same(t, "kept", kept(), "")
 	}
 }

@@ -28,7 +28,8 @@ func (db *DB) Tables(ctx context.Context) ([]string, error) {
 
 // Namespaces returns the names of all namespaces.
 func (db *DB) Namespaces(ctx context.Context) ([]string, error) {
-	return list(ctx, db.queries, "store.Namespaces", scanValue[string], `SELECT name FROM namespaces WHERE deleted = 0 ORDER BY name`)
+	return list(ctx, db.queries, "store.Namespaces", scanValue[string],
+		`SELECT name FROM namespaces WHERE deleted = 0 ORDER BY name`)
 }
 
 // Gathered returns how many wait in GroupCommit for the next transaction.

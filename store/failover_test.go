@@ -26,7 +26,8 @@ func TestPostgresFailover(t *testing.T) {
 			closed, ended := line.CloseAtCommit(test.before), make(chan error, 1)
 			go func() {
 				ended <- db.Update(t.Context(), func(tx *store.Tx) error {
-					return tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", At: noon})
+					return tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer,
+						To: "aaaaaaaa", At: noon})
 				})
 			}()
 			<-closed
@@ -85,12 +86,15 @@ func TestPostgresHosts(t *testing.T) {
 		"the one that says": storetest.Join(pair.Replica, pair.Primary) + "&target_session_attrs=primary",
 	} {
 		db := storetest.Open(t, address)
-		if err := db.Update(t.Context(), func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "there", 1) }); err != nil {
+		if err := db.Update(t.Context(), func(tx *store.Tx) error {
+			return tx.EnsureNamespace(t.Context(), "there", 1)
+		}); err != nil {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	_, err := store.Open(t.Context(), pair.Replica)
-	testkit.Kind(t, "a replica alone", err, landfall.Unavailable, "no server there takes writes", "promote", "LANDFALL_DATABASE")
+	testkit.Kind(t, "a replica alone", err, landfall.Unavailable, "no server there takes writes", "promote",
+		"LANDFALL_DATABASE")
 }
 
 // leadership is what a process hears of owning a database.
@@ -112,7 +116,9 @@ func own(t *testing.T, db *store.DB) leadership {
 // ensure writes as the owner only.
 func ensure(t *testing.T, db *store.DB, namespace string) error {
 	t.Helper()
-	return db.UpdateAsLeader(t.Context(), func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), namespace, 1) })
+	return db.UpdateAsLeader(t.Context(), func(tx *store.Tx) error {
+		return tx.EnsureNamespace(t.Context(), namespace, 1)
+	})
 }
 
 // When the database moves to its replica, its owner becomes the owner there, and nobody else does.
@@ -130,7 +136,8 @@ func TestPostgresOwnAfterFailover(t *testing.T) {
 	testkit.Must(0, ensure(t, db, "again"))(t)
 	// Nobody else had it meanwhile, so what was begun before goes on.
 	testkit.Must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
-	testkit.Kind(t, "another process", receive(t, "its end", own(t, other).ended), landfall.Conflict, "another landfall process uses this database")
+	testkit.Kind(t, "another process", receive(t, "its end", own(t, other).ended), landfall.Conflict,
+		"another landfall process uses this database")
 	testkit.Kind(t, "a write of the other", ensure(t, other, "other"), landfall.Unavailable)
 	testkit.Same(t, "namespaces", testkit.Must(db.Namespaces(t.Context()))(t), []string{"again", "owned"})
 }
@@ -154,7 +161,8 @@ func TestPostgresOwnMeanwhile(t *testing.T) {
 
 	called := false
 	f := func(*store.Tx) error { called = true; return nil }
-	testkit.Kind(t, "a write of the first", tenure.Update(t.Context(), f), landfall.Conflict, "another landfall process owns the database meanwhile")
+	testkit.Kind(t, "a write of the first", tenure.Update(t.Context(), f), landfall.Conflict,
+		"another landfall process owns the database meanwhile")
 	testkit.Same(t, "whether it got anywhere", called, false)
 	if err := zombie.CheckLeader(t.Context()); err == nil {
 		t.Error("the first still takes itself for the owner")
@@ -187,5 +195,6 @@ func TestSQLiteOwn(t *testing.T) {
 		testkit.Must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
 		testkit.Must(0, db.Close())(t)
 	}
-	testkit.Same(t, "namespaces", testkit.Must(storetest.Open(t, path).Namespaces(t.Context()))(t), []string{"first", "second"})
+	testkit.Same(t, "namespaces", testkit.Must(storetest.Open(t, path).Namespaces(t.Context()))(t),
+		[]string{"first", "second"})
 }

@@ -145,7 +145,8 @@ func (tx *Tx) runInSavepoint(ctx context.Context, m *member) error {
 	jobs := len(tx.jobs)
 	if m.err = m.f(ctx, tx); m.err != nil {
 		tx.jobs = tx.jobs[:jobs]
-		if err := tx.exec(ctx, op, `ROLLBACK TO SAVEPOINT together`); err != nil { // the database has rolled back everything already
+		// the database has rolled back everything already
+		if err := tx.exec(ctx, op, `ROLLBACK TO SAVEPOINT together`); err != nil {
 			return errors.Join(m.err, err)
 		}
 	}

@@ -39,13 +39,15 @@ func (tx *Tx) CreateGroup(ctx context.Context, g landfall.Group, units []GroupUn
 	if err != nil {
 		return err
 	}
-	err = tx.exec(ctx, op, `INSERT INTO group_versions (`+groupColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		g.App, g.UID, g.Digest, g.Commit, g.Branch, g.Clean, g.Message, g.Actor, policy, micros(g.Created))
+	err = tx.exec(ctx, op, `INSERT INTO group_versions (`+groupColumns+
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, g.App, g.UID, g.Digest, g.Commit, g.Branch, g.Clean, g.Message,
+		g.Actor, policy, micros(g.Created))
 	if err != nil {
 		return err
 	}
 	for _, u := range units {
-		err := tx.exec(ctx, op, `INSERT INTO group_units (app, grp, unit, number, uid, digest) VALUES ($1, $2, $3, $4, $5, $6)`,
+		err := tx.exec(ctx, op,
+			`INSERT INTO group_units (app, grp, unit, number, uid, digest) VALUES ($1, $2, $3, $4, $5, $6)`,
 			g.App, g.UID, u.UnitID, u.Number, u.UID, u.Digest)
 		if err != nil {
 			return err
@@ -57,7 +59,8 @@ func (tx *Tx) CreateGroup(ctx context.Context, g landfall.Group, units []GroupUn
 // Group returns a group version without its units. NotFound, with a sentence, when there is none.
 func (q queries) Group(ctx context.Context, app string, uid landfall.UID) (landfall.Group, error) {
 	const op landfall.Op = "store.Group"
-	g, err := one(ctx, q, op, scanGroup, `SELECT `+groupColumns+` FROM group_versions WHERE app = $1 AND uid = $2`, app, uid)
+	g, err := one(ctx, q, op, scanGroup, `SELECT `+groupColumns+` FROM group_versions WHERE app = $1 AND uid = $2`, app,
+		uid)
 	if landfall.Is(err, landfall.NotFound) {
 		return g, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "there is no app version " + string(uid)}
 	}
@@ -73,7 +76,8 @@ func (q queries) GroupUnits(ctx context.Context, app string, uid landfall.UID) (
 	}, `SELECT gu.unit, u.kind, u.name, gu.number, gu.uid, gu.digest FROM group_units gu JOIN units u ON u.id = gu.unit
 		WHERE gu.app = $1 AND gu.grp = $2
 		ORDER BY CASE u.kind WHEN 'function' THEN 0 WHEN 'package' THEN 1 WHEN 'environment' THEN 2 WHEN 'http-trigger' THEN 3
-			WHEN 'time-trigger' THEN 4 WHEN 'queue-trigger' THEN 5 WHEN 'config' THEN 6 WHEN 'static' THEN 7 ELSE 8 END, u.name`, app, uid)
+			WHEN 'time-trigger' THEN 4 WHEN 'queue-trigger' THEN 5 WHEN 'config' THEN 6 WHEN 'static' THEN 7 ELSE 8 END, u.name`,
+		app, uid)
 }
 
 // GroupEntry is a group version in the history of an app.
@@ -92,7 +96,8 @@ func (q queries) Groups(ctx context.Context, app string, before time.Time, limit
 		e.Group, err = scanGroup(extraColumns{row, []any{&expired}})
 		e.Released, e.Expired = expired != unreleased, expired > 0
 		return e, err
-	}, `SELECT `+groupColumns+`, COALESCE((SELECT r.expired FROM releases r WHERE r.app = g.app AND r.uid = g.uid), -1) FROM group_versions g
+	}, `SELECT `+groupColumns+
+		`, COALESCE((SELECT r.expired FROM releases r WHERE r.app = g.app AND r.uid = g.uid), -1) FROM group_versions g
 		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0`, app, microsOrMax(before), limit)
 }
 
@@ -134,7 +139,8 @@ func (tx *Tx) CreateApply(ctx context.Context, a landfall.Apply) error {
 
 // LastApply returns the newest apply of a reference; an empty ref stands for the production line. until, when not zero,
 // returns the answer that was right at that time. NotFound when there is none.
-func (q queries) LastApply(ctx context.Context, app string, ref landfall.RefName, until time.Time) (landfall.Apply, error) {
+func (q queries) LastApply(ctx context.Context, app string, ref landfall.RefName,
+	until time.Time) (landfall.Apply, error) {
 	return one(ctx, q, "store.LastApply", scanApply, `SELECT `+applyColumns+` FROM applies
 		WHERE app = $1 AND ((line = 'production' AND $2 = '') OR ref = $2) AND (created <= $3 OR $3 = 0)
 		ORDER BY id DESC LIMIT 1`, app, ref, micros(until))
@@ -148,7 +154,8 @@ func (q queries) AppliesOf(ctx context.Context, app string, group landfall.UID) 
 
 // MarkProduction notes that the production line had every version of a group version.
 func (tx *Tx) MarkProduction(ctx context.Context, app string, group landfall.UID) error {
-	err := tx.exec(ctx, "store.MarkProduction", `UPDATE versions SET production = 1, retired = 0 WHERE (production = 0 OR retired = 1)
+	err := tx.exec(ctx, "store.MarkProduction",
+		`UPDATE versions SET production = 1, retired = 0 WHERE (production = 0 OR retired = 1)
 		AND (unit, number) IN (SELECT gu.unit, gu.number FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2)`, app, group)
 	if err != nil {
 		return err
@@ -159,7 +166,8 @@ func (tx *Tx) MarkProduction(ctx context.Context, app string, group landfall.UID
 
 // GroupComplete reports whether every version of a group version still exists.
 func (q queries) GroupComplete(ctx context.Context, app string, group landfall.UID) (bool, error) {
-	n, err := one(ctx, q, "store.GroupComplete", scanValue[int64], `SELECT COUNT(*) FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2
+	n, err := one(ctx, q, "store.GroupComplete", scanValue[int64],
+		`SELECT COUNT(*) FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2
 		AND NOT EXISTS (SELECT 1 FROM versions v WHERE v.unit = gu.unit AND v.number = gu.number)`, app, group)
 	return n == 0, err
 }

@@ -25,8 +25,10 @@ func (q queries) VersionHolders(ctx context.Context, unit string, number int64) 
 	if err != nil {
 		return nil, err
 	}
-	executions, err := list(ctx, q, "store.VersionHolders", scan, `SELECT 'execution', x.id FROM executions x WHERE x.finished = 0 AND (
-			EXISTS (SELECT 1 FROM units u WHERE u.id = $1 AND u.kind = 'function' AND u.namespace = x.namespace AND u.name = x.function
+	executions, err := list(ctx, q, "store.VersionHolders", scan,
+		`SELECT 'execution', x.id FROM executions x WHERE x.finished = 0 AND (
+			EXISTS (SELECT 1 FROM units u WHERE u.id = $1 AND u.kind = 'function' AND u.namespace = x.namespace
+			AND u.name = x.function
 				AND x.number = $2)
 			OR EXISTS (SELECT 1 FROM group_units gu WHERE gu.app = x.app AND gu.grp = x.grp AND gu.unit = $1 AND gu.number = $2))
 		ORDER BY x.created, x.id LIMIT $3 + 0`, unit, number, most)
@@ -35,5 +37,6 @@ func (q queries) VersionHolders(ctx context.Context, unit string, number int64) 
 
 // DescribeVersion stores what a person says about a version.
 func (tx *Tx) DescribeVersion(ctx context.Context, unit string, v landfall.Version) error {
-	return tx.exec(ctx, "store.DescribeVersion", `UPDATE versions SET description = $3 WHERE unit = $1 AND number = $2`, unit, v.Number, v.Description)
+	return tx.exec(ctx, "store.DescribeVersion", `UPDATE versions SET description = $3 WHERE unit = $1 AND number = $2`,
+		unit, v.Number, v.Description)
 }

@@ -19,7 +19,8 @@ func (q queries) Installation(ctx context.Context) (string, error) {
 // ClaimInstallation returns the key of the installation to which the database belongs. If there is none, it sets the
 // given key. When several processes start at once, one of them decides.
 func (tx *Tx) ClaimInstallation(ctx context.Context, key string) (string, error) {
-	err := tx.exec(ctx, "store.ClaimInstallation", `INSERT INTO installations (id, key) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, key)
+	err := tx.exec(ctx, "store.ClaimInstallation",
+		`INSERT INTO installations (id, key) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, key)
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +36,8 @@ func (tx *Tx) SetInstallation(ctx context.Context, key string) error {
 // WithoutObjects reports whether the installation was told to go on although no object of its versions was found.
 // SetWithoutObjects records it, once there is a key.
 func (q queries) WithoutObjects(ctx context.Context) (bool, error) {
-	without, err := one(ctx, q, "store.WithoutObjects", scanValue[bool], `SELECT without_objects <> 0 FROM installations WHERE id = 1`)
+	without, err := one(ctx, q, "store.WithoutObjects", scanValue[bool],
+		`SELECT without_objects <> 0 FROM installations WHERE id = 1`)
 	if landfall.Is(err, landfall.NotFound) {
 		return false, nil
 	}
@@ -49,7 +51,8 @@ func (tx *Tx) SetWithoutObjects(ctx context.Context, without bool) error {
 
 // HasContent reports whether a version has objects in the object store.
 func (q queries) HasContent(ctx context.Context) (bool, error) {
-	n, err := one(ctx, q, "store.HasContent", scanValue[int64], `SELECT COUNT(*) FROM (SELECT 1 FROM version_prefixes LIMIT 1) AS found`)
+	n, err := one(ctx, q, "store.HasContent", scanValue[int64],
+		`SELECT COUNT(*) FROM (SELECT 1 FROM version_prefixes LIMIT 1) AS found`)
 	return n > 0, err
 }
 

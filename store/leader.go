@@ -51,7 +51,8 @@ func (db *DB) Leader(ctx context.Context) (Leader, error) {
 	}
 	key := db.leadership.currentKey()
 	if key == "" {
-		return Leader{}, &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "this process does not own the database now"}
+		return Leader{}, &landfall.Error{Op: op, Kind: landfall.Unavailable,
+			Message: "this process does not own the database now"}
 	}
 	return Leader{db, key}, nil
 }

@@ -114,8 +114,10 @@ func testLeases(t *testing.T, open opener) {
 		end(t, db, "over", after(10))
 		testkit.Same(t, "now", ids(testkit.Must(db.DueRuns(ctx, "", after(11), 2, 10))(t)), []string{"old", "young"})
 		testkit.Same(t, "one", ids(testkit.Must(db.DueRuns(ctx, "", after(11), 2, 1))(t)), []string{"old"})
-		testkit.Same(t, "when it is tried again", ids(testkit.Must(db.DueRuns(ctx, "", after(15), 2, 10))(t)), []string{"old", "later", "young"})
-		testkit.Same(t, "when the lease is over", ids(testkit.Must(db.DueRuns(ctx, "", after(20), 2, 10))(t)), []string{"old", "leased", "later", "young"})
+		testkit.Same(t, "when it is tried again", ids(testkit.Must(db.DueRuns(ctx, "", after(15), 2, 10))(t)),
+			[]string{"old", "later", "young"})
+		testkit.Same(t, "when the lease is over", ids(testkit.Must(db.DueRuns(ctx, "", after(20), 2, 10))(t)),
+			[]string{"old", "leased", "later", "young"})
 		_, err := lease(t, db, "waiting", "w", after(30), after(40))
 		testkit.Kind(t, "a lease of a run that waits for people", err, landfall.Conflict)
 		_, err = lease(t, db, "over", "w", after(30), after(40))
@@ -138,8 +140,10 @@ func testLeases(t *testing.T, open opener) {
 		testkit.Must(lease(t, db, "d", "w", after(6), after(20)))(t)
 		testkit.Same(t, "failures of the run that waits", testkit.Must(db.Failures(ctx, "c"))(t), 0)
 		end(t, db, "a", after(7))
-		testkit.Same(t, "due when one has ended", ids(testkit.Must(db.DueRuns(ctx, shop.ID, after(7), 2, 10))(t)), []string{"c"})
-		testkit.Same(t, "due of the other app", ids(testkit.Must(db.DueRuns(ctx, bakery.ID, after(7), 2, 10))(t)), []string(nil))
+		testkit.Same(t, "due when one has ended", ids(testkit.Must(db.DueRuns(ctx, shop.ID, after(7), 2, 10))(t)),
+			[]string{"c"})
+		testkit.Same(t, "due of the other app", ids(testkit.Must(db.DueRuns(ctx, bakery.ID, after(7), 2, 10))(t)),
+			[]string(nil))
 		testkit.Must(lease(t, db, "c", "w", after(7), after(20)))(t)
 	})
 	t.Run("a worker's earlier life is over", func(t *testing.T) {

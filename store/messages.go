@@ -26,10 +26,12 @@ func (q queries) MessageOutcome(ctx context.Context, app, trigger, message strin
 }
 
 // SetMessageOutcome stores the outcome of a message, in place of the earlier one.
-func (tx *Tx) SetMessageOutcome(ctx context.Context, app, trigger, message string, o MessageOutcome, now time.Time) error {
+func (tx *Tx) SetMessageOutcome(ctx context.Context, app, trigger, message string, o MessageOutcome,
+	now time.Time) error {
 	return tx.exec(ctx, "store.SetMessageOutcome", `INSERT INTO messages (app, trigger_name, message, failures, done, at)
 		VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (app, trigger_name, message) DO UPDATE SET failures = excluded.failures, done = excluded.done, at = excluded.at`,
+		ON CONFLICT (app, trigger_name, message) DO UPDATE SET failures = excluded.failures, done = excluded.done,
+		at = excluded.at`,
 		app, trigger, message, o.Failures, o.Done, micros(now))
 }
 

@@ -25,7 +25,8 @@ func scanNamespace(row scanner) (Namespace, error) {
 
 // Namespaces returns all namespaces by name.
 func (q queries) Namespaces(ctx context.Context) ([]Namespace, error) {
-	return list(ctx, q, "store.Namespaces", scanNamespace, `SELECT name, created FROM namespaces WHERE deleted = 0 ORDER BY name`)
+	return list(ctx, q, "store.Namespaces", scanNamespace,
+		`SELECT name, created FROM namespaces WHERE deleted = 0 ORDER BY name`)
 }
 
 // Namespace returns a namespace. NotFound, with a sentence, when there is none.
@@ -42,11 +43,13 @@ func (q queries) Namespace(ctx context.Context, name string) (Namespace, error) 
 // ever had, the name: apps and namespaces share their names.
 func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error {
 	const op landfall.Op = "store.EnsureNamespace"
-	there, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COUNT(*) FROM namespaces WHERE name = $1 AND deleted = 0`, name)
+	there, err := one(ctx, tx.queries, op, scanValue[int64],
+		`SELECT COUNT(*) FROM namespaces WHERE name = $1 AND deleted = 0`, name)
 	if err != nil || there > 0 {
 		return err
 	}
-	apps, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COUNT(*) FROM apps WHERE name = $1 AND namespace <> $1`, name)
+	apps, err := one(ctx, tx.queries, op, scanValue[int64],
+		`SELECT COUNT(*) FROM apps WHERE name = $1 AND namespace <> $1`, name)
 	if err != nil {
 		return err
 	}
@@ -69,11 +72,13 @@ func (tx *Tx) NamespaceApp(ctx context.Context, namespace string, at time.Time) 
 	} else if _, err := tx.Namespace(ctx, namespace); err != nil {
 		return landfall.App{}, err
 	}
-	app, err := one(ctx, tx.queries, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1 AND namespace = $1`, namespace)
+	app, err := one(ctx, tx.queries, op, scanApp,
+		`SELECT `+appColumns+` FROM apps WHERE name = $1 AND namespace = $1`, namespace)
 	if landfall.Ignore(err, landfall.NotFound) != nil || err == nil {
 		return app, err
 	}
-	app = landfall.App{ID: uuid.NewString(), Namespace: namespace, Name: namespace, Branch: "main", UIDSpace: uuid.New(), Created: at}
+	app = landfall.App{ID: uuid.NewString(), Namespace: namespace, Name: namespace, Branch: "main", UIDSpace: uuid.New(),
+		Created: at}
 	app.Objects = objectsOf(app.ID)
 	return app, tx.insertApp(ctx, app)
 }
@@ -84,17 +89,20 @@ func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error 
 	apps, err := one(ctx, tx.queries, op, func(row scanner) (n [3]int64, err error) {
 		return n, row.Scan(&n[0], &n[1], &n[2])
 	}, `SELECT COUNT(*), COUNT(CASE WHEN deleted = 0 AND name <> namespace THEN 1 END),
-		(SELECT COUNT(*) FROM apps o JOIN units u ON u.app = o.id JOIN versions v ON v.unit = u.id WHERE o.name = $1 AND o.namespace = $1)
+		(SELECT COUNT(*) FROM apps o JOIN units u ON u.app = o.id JOIN versions v ON v.unit = u.id WHERE o.name = $1
+		AND o.namespace = $1)
 		FROM apps WHERE namespace = $1`, name)
 	switch {
 	case err != nil:
 		return err
 	case apps[1] > 0:
 		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the namespace %s goes only without apps, and it has %d of them: delete them first (landfall app delete APP --force)", name, apps[1])}
+			"the namespace %s goes only without apps, and it has %d of them: delete them first "+
+				"(landfall app delete APP --force)", name, apps[1])}
 	case apps[2] > 0:
 		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the namespace %s has %d versions of functions and packages that were made by hand: delete them first", name, apps[2])}
+			"the namespace %s has %d versions of functions and packages that were made by hand: delete them first",
+			name, apps[2])}
 	case apps[0] > 0:
 		return tx.exec(ctx, op, `UPDATE namespaces SET deleted = $2 WHERE name = $1`, name, at)
 	}
@@ -114,7 +122,8 @@ func (q queries) UnitNotes(ctx context.Context, unit string) (Notes, error) {
 		err = row.Scan(&n.Annotations, &created)
 		n.Created = timeOf(created)
 		return n, err
-	}, `SELECT u.annotations, (SELECT COALESCE(MIN(v.created), 0) FROM versions v WHERE v.unit = u.id) FROM units u WHERE u.id = $1`, unit)
+	}, `SELECT u.annotations, (SELECT COALESCE(MIN(v.created), 0) FROM versions v WHERE v.unit = u.id) FROM units u
+		WHERE u.id = $1`, unit)
 }
 
 // AnnotateUnit stores the annotations of a unit.

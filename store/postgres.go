@@ -152,8 +152,9 @@ func (e *postgres) hold(ctx context.Context, o *leadership, leading func()) erro
 			break
 		}
 		if time.Now().After(patience) {
-			return &landfall.Error{Op: "store.own", Kind: landfall.Conflict, Message: "another landfall process uses this database: " +
-				"stop it, or give this one a database of its own with LANDFALL_DATABASE"}
+			return &landfall.Error{Op: "store.own", Kind: landfall.Conflict,
+				Message: "another landfall process uses this database: " +
+					"stop it, or give this one a database of its own with LANDFALL_DATABASE"}
 		}
 		if err := sleep(ctx, leadEvery); err != nil {
 			return err
@@ -203,7 +204,8 @@ func checkWritable(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn.PgConn())
 	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
-		err = &landfall.Error{Op: "store.takesWrites", Kind: landfall.Unavailable, Message: "the database takes no writes any more", Err: err}
+		err = &landfall.Error{Op: "store.takesWrites", Kind: landfall.Unavailable,
+			Message: "the database takes no writes any more", Err: err}
 	}
 	return err
 }
@@ -347,7 +349,8 @@ func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 func (t *postgresTx) outcome(ctx context.Context) (committed, over bool, err error) {
 	const inProgress = "in progress"
 	var status string
-	err = t.engine.pool.QueryRow(ctx, `SELECT CASE WHEN pg_is_in_recovery() THEN '`+inProgress+`' ELSE pg_xact_status($1::text::xid8) END`, t.id).Scan(&status)
+	err = t.engine.pool.QueryRow(ctx, `SELECT CASE WHEN pg_is_in_recovery() THEN '`+inProgress+
+		`' ELSE pg_xact_status($1::text::xid8) END`, t.id).Scan(&status)
 	const inTheFuture = "22023" // invalid_parameter_value: the id was forgotten, or was never given
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == inTheFuture {
 		status, err = "", nil // only the key decides: the database may have moved to another server meanwhile
@@ -387,11 +390,13 @@ func (e *postgres) forget(ctx context.Context, tx *Tx, process string) error {
 }
 
 func (e *postgres) running(ctx context.Context, process string) ([]runningJob, error) {
-	return list(ctx, queries{e.sql}, "store.running", scanRunningJob, selectRunning+` AND attempted_by[array_length(attempted_by, 1)] = $1`, process)
+	return list(ctx, queries{e.sql}, "store.running", scanRunningJob,
+		selectRunning+` AND attempted_by[array_length(attempted_by, 1)] = $1`, process)
 }
 
 func (e *postgres) notify(ctx context.Context, tx *Tx, c Change) error {
-	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, $2)`, changesChannel, fmt.Sprintf(changeFormat, c.Number, c.App))
+	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, $2)`, changesChannel,
+		fmt.Sprintf(changeFormat, c.Number, c.App))
 }
 
 // changeFormat is the form of a Change in a notice.
@@ -412,8 +417,8 @@ const nowMicros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 func (e *postgres) acknowledged(ctx context.Context, except string) (int64, error) {
 	var seen int64
-	err := e.pool.QueryRow(ctx, `SELECT COALESCE(MIN(seen), $2) FROM gateways WHERE process <> $1 AND beat > `+nowMicros+` - $3`,
-		except, int64(math.MaxInt64), aliveFor.Microseconds()).Scan(&seen)
+	err := e.pool.QueryRow(ctx, `SELECT COALESCE(MIN(seen), $2) FROM gateways WHERE process <> $1 AND beat > `+
+		nowMicros+` - $3`, except, int64(math.MaxInt64), aliveFor.Microseconds()).Scan(&seen)
 	return seen, err
 }
 
@@ -465,7 +470,8 @@ func postgresKind(err error) (landfall.Kind, bool) {
 	if !ok {
 		_, connect := errors.AsType[*pgconn.ConnectError](err)
 		_, network := errors.AsType[net.Error](err)
-		gone := connect || network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		gone := connect || network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+			errors.Is(err, net.ErrClosed) ||
 			errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err)
 		return landfall.Unavailable, gone
 	}

@@ -27,7 +27,8 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
 			Message: "LANDFALL_DATABASE is no address of a database; right would be postgres://USER:PASSWORD@HOST:5432/NAME"}
 	}
-	for name, value := range map[string]string{"idle_in_transaction_session_timeout": idleInTransaction, "application_name": "landfall"} {
+	for name, value := range map[string]string{"idle_in_transaction_session_timeout": idleInTransaction,
+		"application_name": "landfall"} {
 		if _, given := config.ConnConfig.RuntimeParams[name]; !given {
 			config.ConnConfig.RuntimeParams[name] = value
 		}
@@ -109,10 +110,12 @@ func (e *postgres) connectError(op landfall.Op, err error) error {
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	switch {
 	case refused && refusal.Code == "3D000":
-		kind, advice = landfall.Invalid, fmt.Sprintf("create it: createdb --host %s --port %d --username %s %s; or name another one with LANDFALL_DATABASE",
-			c.Host, c.Port, c.User, c.Database)
+		kind, advice = landfall.Invalid,
+			fmt.Sprintf("create it: createdb --host %s --port %d --username %s %s; or name another one with LANDFALL_DATABASE",
+				c.Host, c.Port, c.User, c.Database)
 	case refused && strings.HasPrefix(refusal.Code, "28"):
-		kind, advice = landfall.Invalid, "LANDFALL_DATABASE names the user, and has the password if PGPASSWORD or PGPASSFILE has not"
+		kind, advice = landfall.Invalid,
+			"LANDFALL_DATABASE names the user, and has the password if PGPASSWORD or PGPASSFILE has not"
 	case refused && refusal.Code == "42501":
 		kind, advice = landfall.Invalid, "the user of LANDFALL_DATABASE must own the database"
 	case unresolved && name.IsNotFound:

@@ -117,7 +117,8 @@ func TestPostgresLostCommit(t *testing.T) {
 			app := newApp(t, db, "shop")
 			line.CutAtCommit(test.before)
 			err := db.Update(t.Context(), func(tx *store.Tx) error {
-				return tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", At: noon})
+				return tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer,
+					To: "aaaaaaaa", At: noon})
 			})
 			want := 1
 			if test.before {
@@ -167,7 +168,8 @@ func TestPostgresOwn(t *testing.T) {
 	events := make(chan string, 10)
 	ended := own(first, events, "first")
 	testkit.Same(t, "the owner", receive(t, "the first", events), "first")
-	testkit.Kind(t, "the second", receive(t, "its end", own(second, events, "second")), landfall.Conflict, "another landfall process uses this database")
+	testkit.Kind(t, "the second", receive(t, "its end", own(second, events, "second")), landfall.Conflict,
+		"another landfall process uses this database")
 	line.Cut()
 	testkit.Same(t, "the owner after its connection was lost", receive(t, "the first again", events), "first")
 	line.Close()
@@ -298,18 +300,29 @@ func TestPostgresOpenFails(t *testing.T) {
 		words  []string
 	}{
 		"another database": {func(u *url.URL) { u.Path = "/absent" }, landfall.Invalid,
-			[]string{setting, `"absent" does not exist`, "create it: createdb --host 127.0.0.1 --port " + good.Port() + " --username landfall absent"}},
-		"another password": {func(u *url.URL) { u.User = url.UserPassword(storetest.LockedUser, "open-sesame") }, landfall.Invalid,
+			[]string{setting, `"absent" does not exist`,
+				"create it: createdb --host 127.0.0.1 --port " + good.Port() + " --username landfall absent"}},
+		"another password": {func(u *url.URL) {
+			u.User = url.UserPassword(storetest.LockedUser, "open-sesame")
+		}, landfall.Invalid,
 			[]string{setting, "password authentication failed", "PGPASSFILE"}},
-		"another user": {func(u *url.URL) { u.User = url.UserPassword("absent", "open-sesame") }, landfall.Invalid, []string{setting, `"absent" does not exist`}},
-		"another host": {func(u *url.URL) { u.Host = strings.Repeat("x", 64) + ".example.com" }, landfall.Invalid, []string{setting, "no such host"}},
-		"nobody there": {func(u *url.URL) { u.Host = "127.0.0.1:1" }, landfall.Unavailable, []string{setting, "connection refused"}},
+		"another user": {func(u *url.URL) {
+			u.User = url.UserPassword("absent", "open-sesame")
+		}, landfall.Invalid, []string{setting, `"absent" does not exist`}},
+		"another host": {func(u *url.URL) {
+			u.Host = strings.Repeat("x", 64) + ".example.com"
+		}, landfall.Invalid, []string{setting, "no such host"}},
+		"nobody there": {func(u *url.URL) {
+			u.Host = "127.0.0.1:1"
+		}, landfall.Unavailable, []string{setting, "connection refused"}},
 		"nobody at any host": {func(u *url.URL) { u.Host = "127.0.0.1:1,127.0.0.1:2" }, landfall.Unavailable,
 			[]string{setting, "127.0.0.1:1 and 127.0.0.1:2", "connection refused"}},
 		"another password at the second host": {func(u *url.URL) {
 			u.User, u.Host = url.UserPassword(storetest.LockedUser, "open-sesame"), "127.0.0.1:1,"+u.Host
 		}, landfall.Invalid, []string{setting, "password authentication failed"}},
-		"no port": {func(u *url.URL) { u.RawQuery = "port=x" }, landfall.Invalid, []string{setting, "right would be postgres://"}},
+		"no port": {func(u *url.URL) {
+			u.RawQuery = "port=x"
+		}, landfall.Invalid, []string{setting, "right would be postgres://"}},
 	} {
 		u := *good
 		u.User = url.UserPassword("landfall", "open-sesame")

@@ -10,7 +10,8 @@ import (
 
 // Reserve makes a run hold prefixes of its own, and records new ones. It returns those that it cannot hold because they
 // are being deleted: their content cannot be relied on, and nothing can be stored there now.
-func (tx *Tx) Reserve(ctx context.Context, run, app string, prefixes []string, at time.Time) (refused []string, err error) {
+func (tx *Tx) Reserve(ctx context.Context, run, app string, prefixes []string, at time.Time) (refused []string,
+	err error) {
 	for _, p := range prefixes {
 		err := tx.exec(ctx, "store.Reserve", `INSERT INTO prefixes (prefix, app, deleting, created) VALUES ($1, $2, 0, $3)
 			ON CONFLICT (prefix) DO NOTHING`, p, app, micros(at))
@@ -26,7 +27,8 @@ func (tx *Tx) Reserve(ctx context.Context, run, app string, prefixes []string, a
 func (tx *Tx) Share(ctx context.Context, run string, prefixes []string) (refused []string, err error) {
 	const op landfall.Op = "store.Share"
 	for _, p := range prefixes {
-		there, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COUNT(*) FROM prefixes WHERE prefix = $1 AND deleting = 0`, p)
+		there, err := one(ctx, tx.queries, op, scanValue[int64],
+			`SELECT COUNT(*) FROM prefixes WHERE prefix = $1 AND deleting = 0`, p)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +36,8 @@ func (tx *Tx) Share(ctx context.Context, run string, prefixes []string) (refused
 			refused = append(refused, p)
 			continue
 		}
-		err = tx.exec(ctx, op, `INSERT INTO reservations (run, prefix) VALUES ($1, $2) ON CONFLICT (run, prefix) DO NOTHING`, run, p)
+		err = tx.exec(ctx, op, `INSERT INTO reservations (run, prefix) VALUES ($1, $2) ON CONFLICT (run, prefix) DO NOTHING`,
+			run, p)
 		if err != nil {
 			return nil, err
 		}
@@ -79,17 +82,20 @@ func (tx *Tx) MarkDeleting(ctx context.Context, app string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = tx.exec(ctx, op, `UPDATE versions SET content = '' WHERE (unit, number) IN (SELECT vp.unit, vp.number FROM version_prefixes vp
+	err = tx.exec(ctx, op,
+		`UPDATE versions SET content = '' WHERE (unit, number) IN (SELECT vp.unit, vp.number FROM version_prefixes vp
 		JOIN prefixes p ON p.prefix = vp.prefix WHERE p.app = $1 AND p.deleting = 1)`, app)
 	if err != nil {
 		return nil, err
 	}
-	err = tx.exec(ctx, op, `DELETE FROM version_prefixes WHERE (unit, number) IN (SELECT vp.unit, vp.number FROM version_prefixes vp
+	err = tx.exec(ctx, op,
+		`DELETE FROM version_prefixes WHERE (unit, number) IN (SELECT vp.unit, vp.number FROM version_prefixes vp
 		JOIN prefixes p ON p.prefix = vp.prefix WHERE p.app = $1 AND p.deleting = 1)`, app)
 	if err != nil {
 		return nil, err
 	}
-	return list(ctx, tx.queries, op, scanValue[string], `SELECT prefix FROM prefixes WHERE app = $1 AND deleting = 1 ORDER BY prefix`, app)
+	return list(ctx, tx.queries, op, scanValue[string],
+		`SELECT prefix FROM prefixes WHERE app = $1 AND deleting = 1 ORDER BY prefix`, app)
 }
 
 // DropPrefix forgets a prefix whose objects are deleted.
@@ -98,9 +104,12 @@ func (tx *Tx) DropPrefix(ctx context.Context, prefix string) error {
 }
 
 // PutBuild records the output of a build. The first record of an input wins and is returned.
-func (tx *Tx) PutBuild(ctx context.Context, app string, input landfall.Digest, run string, output json.RawMessage, at time.Time) (json.RawMessage, error) {
+func (tx *Tx) PutBuild(ctx context.Context, app string, input landfall.Digest, run string, output json.RawMessage,
+	at time.Time) (json.RawMessage, error) {
 	const op landfall.Op = "store.PutBuild"
-	err := tx.exec(ctx, op, `INSERT INTO builds (app, input, output, run, created) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (app, input) DO NOTHING`,
+	err := tx.exec(ctx, op,
+		`INSERT INTO builds (app, input, output, run, created) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (app,
+			input) DO NOTHING`,
 		app, input, string(output), run, micros(at))
 	if err != nil {
 		return nil, err
@@ -110,7 +119,8 @@ func (tx *Tx) PutBuild(ctx context.Context, app string, input landfall.Digest, r
 
 // Build returns the output of the build of an input. NotFound when it was never built, or must be built again.
 func (q queries) Build(ctx context.Context, app string, input landfall.Digest) (json.RawMessage, error) {
-	output, err := one(ctx, q, "store.Build", scanValue[string], `SELECT output FROM builds WHERE app = $1 AND input = $2`, app, input)
+	output, err := one(ctx, q, "store.Build", scanValue[string], `SELECT output FROM builds WHERE app = $1 AND input = $2`,
+		app, input)
 	return json.RawMessage(output), err
 }
 

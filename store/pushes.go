@@ -8,7 +8,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-const pushColumns = `id, app, source, ref, before_sha, after_sha, forced, actor, message, accepted, apply, pull_request, delivery, trace, beside`
+const pushColumns = `id, app, source, ref, before_sha, after_sha, forced, actor, message, accepted, apply,
+	pull_request, delivery, trace, beside`
 
 func scanPush(row scanner) (landfall.Push, error) {
 	var p landfall.Push
@@ -49,7 +50,8 @@ func (tx *Tx) CreatePush(ctx context.Context, p landfall.Push) (landfall.Push, e
 	}
 	return p, tx.exec(ctx, op, `INSERT INTO pushes (`+pushColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Trace, p.ConcurrentHead)
+		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull,
+		p.Delivery, p.Trace, p.ConcurrentHead)
 }
 
 // optionalJSON returns v as JSON, and the empty string for nil.
@@ -68,14 +70,16 @@ func (q queries) Push(ctx context.Context, id int64) (landfall.Push, error) {
 
 // NextPush returns the newest push of a reference that started from sha, which came after it. NotFound when there is
 // none.
-func (q queries) NextPush(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (landfall.Push, error) {
+func (q queries) NextPush(ctx context.Context, app string, ref landfall.RefName,
+	sha landfall.CommitSHA) (landfall.Push, error) {
 	return one(ctx, q, "store.NextPush", scanPush, `SELECT `+pushColumns+` FROM pushes
 		WHERE app = $1 AND ref = $2 AND before_sha = $3 ORDER BY id DESC LIMIT 1`, app, ref, sha)
 }
 
 // PushTo returns the newest push that left a reference at sha and has a lower ID than the given one. NotFound when
 // there is none.
-func (q queries) PushTo(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA, before int64) (landfall.Push, error) {
+func (q queries) PushTo(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA,
+	before int64) (landfall.Push, error) {
 	return one(ctx, q, "store.PushTo", scanPush, `SELECT `+pushColumns+` FROM pushes
 		WHERE app = $1 AND ref = $2 AND after_sha = $3 AND id < $4 ORDER BY id DESC LIMIT 1`, app, ref, sha, before)
 }
@@ -114,7 +118,8 @@ func (q queries) Heads(ctx context.Context, app string) ([]Head, error) {
 
 // HasHeads reports whether anything was ever pushed to an app, deleted references included.
 func (q queries) HasHeads(ctx context.Context, app string) (bool, error) {
-	n, err := one(ctx, q, "store.HasHeads", scanValue[int64], `SELECT COUNT(*) FROM (SELECT 1 FROM heads WHERE app = $1 LIMIT 1) AS found`, app)
+	n, err := one(ctx, q, "store.HasHeads", scanValue[int64],
+		`SELECT COUNT(*) FROM (SELECT 1 FROM heads WHERE app = $1 LIMIT 1) AS found`, app)
 	return n > 0, err
 }
 

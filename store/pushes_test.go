@@ -15,9 +15,11 @@ func testPushes(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		full := landfall.Push{
-			App: app.ID, Source: landfall.FromApply, Ref: "refs/landfall/apply/1", Before: sha1, After: sha2, Forced: true, Actor: "ada",
-			Message: "It's done; DROP TABLE pushes", Accepted: noon, Apply: &landfall.ApplyRequest{Branch: "b", Clean: true, NoRelease: true, Commit: sha3},
-			PullRequest: &landfall.PullRequest{Number: 12, Base: "main", Closed: true, Fork: true}, Delivery: "d", ConcurrentHead: 4,
+			App: app.ID, Source: landfall.FromApply, Ref: "refs/landfall/apply/1", Before: sha1, After: sha2, Forced: true,
+			Actor: "ada", Message: "It's done; DROP TABLE pushes", Accepted: noon,
+			Apply:       &landfall.ApplyRequest{Branch: "b", Clean: true, NoRelease: true, Commit: sha3},
+			PullRequest: &landfall.PullRequest{Number: 12, Base: "main", Closed: true, Fork: true}, Delivery: "d",
+			ConcurrentHead: 4,
 		}
 		full = newPush(t, db, full)
 		bare := newPush(t, db, landfall.Push{App: app.ID})
@@ -114,17 +116,23 @@ func testPushes(t *testing.T, open opener) {
 		}
 		open := store.PullRequest{Number: 12, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true}
 		put(open)
-		put(store.PullRequest{Number: 13, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1})                         // closed
-		put(store.PullRequest{Number: 14, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true, Fork: true}) // another repository's
-		put(store.PullRequest{Number: 15, Base: "main", HeadRef: "refs/heads/g", HeadSHA: sha1, Open: true})             // another branch's
-		testkit.Same(t, "of a branch", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{open})
+		// closed
+		put(store.PullRequest{Number: 13, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1})
+		// another repository's
+		put(store.PullRequest{Number: 14, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true, Fork: true})
+		// another branch's
+		put(store.PullRequest{Number: 15, Base: "main", HeadRef: "refs/heads/g", HeadSHA: sha1, Open: true})
+		testkit.Same(t, "of a branch", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t),
+			[]store.PullRequest{open})
 		open.Base, open.HeadSHA = "dev", sha2
 		put(open)
 		first := store.PullRequest{Number: 2, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha2, Open: true}
 		put(first)
-		testkit.Same(t, "changed", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first, open})
+		testkit.Same(t, "changed", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t),
+			[]store.PullRequest{first, open})
 		open.Open = false
 		put(open)
-		testkit.Same(t, "closed", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first})
+		testkit.Same(t, "closed", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t),
+			[]store.PullRequest{first})
 	})
 }

@@ -30,7 +30,8 @@ func (job) Kind() string { return "landfall" }
 // A topic QUEUE/NAME is handled by the processes that work on that queue.
 func (tx *Tx) Enqueue(topic, id string, at time.Time) {
 	tx.jobs = append(tx.jobs, river.InsertManyParams{
-		Args: job{Topic: topic, ID: id}, InsertOpts: &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at, Queue: queueOf(topic)}})
+		Args: job{Topic: topic, ID: id}, InsertOpts: &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at,
+			Queue: queueOf(topic)}})
 }
 
 // queueOf returns the queue of a topic.
@@ -155,7 +156,8 @@ func forgetDone(worked *sync.Map, before time.Time) {
 // ignores a job that is gone.
 func (q *Queue) reclaim(ctx context.Context, j runningJob) {
 	err := q.DB.Update(ctx, func(tx *Tx) error {
-		err := tx.execOne(ctx, "store.reclaim", landfall.Error{Kind: landfall.NotFound}, `DELETE FROM river_job WHERE id = $1 AND state = 'running'`, j.id)
+		err := tx.execOne(ctx, "store.reclaim", landfall.Error{Kind: landfall.NotFound},
+			`DELETE FROM river_job WHERE id = $1 AND state = 'running'`, j.id)
 		if err != nil {
 			return err
 		}

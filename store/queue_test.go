@@ -28,7 +28,8 @@ func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 }
 
 // work starts a queue, whose jobs f does. The returned function stops it and waits; the end of the test does too.
-func work(t testing.TB, db *store.DB, workers int, logger *slog.Logger, f func(ctx context.Context, topic, id string) error) (stop func()) {
+func work(t testing.TB, db *store.DB, workers int, logger *slog.Logger,
+	f func(ctx context.Context, topic, id string) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -187,7 +188,8 @@ func testQueue(t *testing.T, open opener) {
 			enqueue(t, db, "run", id)
 			testkit.Same(t, "the next job", receive(t, "a job", tried), "run "+id)
 		}
-		if got := log.String(); strings.Count(got, "it broke") != 1 || !strings.Contains(got, "id=broken") || strings.Contains(got, "stopping") {
+		if got := log.String(); strings.Count(got, "it broke") != 1 || !strings.Contains(got, "id=broken") ||
+			strings.Contains(got, "stopping") {
 			t.Errorf("the log: got %q, want the one failure, with its job", got)
 		}
 		if got := log.String(); strings.Contains(got, "level=INFO") || strings.Contains(got, "level=DEBUG") {
@@ -222,12 +224,13 @@ func testQueue(t *testing.T, open opener) {
 		started, release, ended := make(chan string, 10), make(chan struct{}), make(chan error, 10)
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		defer cancel()
-		q := store.Queue{DB: db, Queues: map[string]int{"": 1}, Logger: quiet, Work: func(ctx context.Context, _, id string) error {
-			started <- id
-			<-release
-			ended <- ctx.Err()
-			return nil
-		}}
+		q := store.Queue{DB: db, Queues: map[string]int{"": 1}, Logger: quiet,
+			Work: func(ctx context.Context, _, id string) error {
+				started <- id
+				<-release
+				ended <- ctx.Err()
+				return nil
+			}}
 		over := make(chan error, 1)
 		go func() { over <- q.Run(ctx) }()
 		enqueue(t, db, "run", "first")

@@ -21,7 +21,8 @@ func scanRelease(row scanner) (landfall.Release, error) {
 
 // PutRelease stores a release, new or changed.
 func (tx *Tx) PutRelease(ctx context.Context, r landfall.Release) error {
-	return tx.exec(ctx, "store.PutRelease", `INSERT INTO releases (`+releaseColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+	return tx.exec(ctx, "store.PutRelease",
+		`INSERT INTO releases (`+releaseColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (app, uid) DO UPDATE SET line = excluded.line, created = excluded.created, expired = excluded.expired,
 			was_live = excluded.was_live`,
 		r.App, r.ID, r.Line, r.Digest, r.Commit, r.Branch, micros(r.Created), micros(r.Expired), r.WasLive)
@@ -82,7 +83,8 @@ func scanTag(row scanner) (landfall.Tag, error) {
 // PutTag stores a tag, new or moved.
 func (tx *Tx) PutTag(ctx context.Context, t landfall.Tag) error {
 	return tx.exec(ctx, "store.PutTag", `INSERT INTO tags (`+tagColumns+`) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (app, name) DO UPDATE SET kind = excluded.kind, release_uid = excluded.release_uid, ref = excluded.ref, moved = excluded.moved`,
+		ON CONFLICT (app, name) DO UPDATE SET kind = excluded.kind, release_uid = excluded.release_uid, ref = excluded.ref,
+		moved = excluded.moved`,
 		t.App, t.Name, t.Kind, t.Release, t.Ref, micros(t.Moved))
 }
 
@@ -122,15 +124,17 @@ func (tx *Tx) CreateMove(ctx context.Context, m landfall.Move) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, "store.CreateMove", `INSERT INTO moves (`+moveColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		id, m.App, m.Pointer, m.From, m.To, m.Actor, m.Reason, micros(m.At), m.Back)
+	return tx.exec(ctx, "store.CreateMove",
+		`INSERT INTO moves (`+moveColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, id, m.App, m.Pointer, m.From, m.To,
+		m.Actor, m.Reason, micros(m.At), m.Back)
 }
 
 // Moves returns the moves of an app's pointer, newest first; of all its pointers for an empty one.
 func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error) {
 	const op landfall.Op = "store.Moves"
 	if pointer == "" {
-		return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves WHERE app = $1 ORDER BY id DESC LIMIT $2 + 0`, app, limit)
+		return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves WHERE app = $1 ORDER BY id DESC LIMIT $2 + 0`,
+			app, limit)
 	}
 	return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves
 		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3 + 0`, app, pointer, limit)
@@ -145,7 +149,8 @@ func (q queries) LiveUntil(ctx context.Context, app string) (map[landfall.UID]ti
 	}
 	rows, err := list(ctx, q, "store.LiveUntil", func(row scanner) (e ended, err error) {
 		return e, row.Scan(&e.release, &e.at)
-	}, `SELECT r.uid, (SELECT MAX(m.at) FROM moves m WHERE m.app = r.app AND m.pointer = $2 AND m.from_uid = r.uid) AS ended
+	}, `SELECT r.uid, (SELECT MAX(m.at) FROM moves m WHERE m.app = r.app AND m.pointer = $2
+		AND m.from_uid = r.uid) AS ended
 		FROM releases r WHERE r.app = $1 AND r.expired = 0 AND r.was_live = 1 AND EXISTS
 			(SELECT 1 FROM moves m WHERE m.app = r.app AND m.pointer = $2 AND m.from_uid = r.uid)`, app, landfall.LivePointer)
 	until := make(map[landfall.UID]time.Time, len(rows))

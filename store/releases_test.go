@@ -18,7 +18,8 @@ func testReleases(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
-		r := landfall.Release{ID: "aaaaaaaa", App: app.ID, Line: landfall.Preview, Digest: landfall.DigestOf(nil), Commit: sha1, Branch: "f", Created: noon}
+		r := landfall.Release{ID: "aaaaaaaa", App: app.ID, Line: landfall.Preview, Digest: landfall.DigestOf(nil),
+			Commit: sha1, Branch: "f", Created: noon}
 		put := func(r landfall.Release) {
 			update(t, db, func(tx *store.Tx) error { return tx.PutRelease(t.Context(), r) })
 		}
@@ -40,7 +41,8 @@ func testReleases(t *testing.T, open opener) {
 		testkit.Same(t, "newest first", testkit.Must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
 		testkit.Same(t, "accessible", testkit.Must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
 		expired := func(id landfall.UID, at int, commit landfall.CommitSHA) landfall.Release {
-			r := landfall.Release{ID: id, App: app.ID, Line: landfall.Production, Created: after(at), Expired: after(at + 1), Commit: commit}
+			r := landfall.Release{ID: id, App: app.ID, Line: landfall.Production, Created: after(at), Expired: after(at + 1),
+				Commit: commit}
 			put(r)
 			return r
 		}
@@ -69,8 +71,10 @@ func testReleases(t *testing.T, open opener) {
 		}
 		put(landfall.Tag{Name: "v1", Kind: landfall.HandTag, Release: "aaaaaaaa", Moved: noon})
 		v1 := put(landfall.Tag{Name: "v1", Kind: landfall.GitTag, Release: "bbbbbbbb", Ref: "refs/tags/v1", Moved: after(1)})
-		branch := put(landfall.Tag{Name: "branch-f", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/f", Moved: after(2)})
-		put(landfall.Tag{Name: "branch-g", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/g", Moved: after(3)})
+		branch := put(landfall.Tag{Name: "branch-f", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/f",
+			Moved: after(2)})
+		put(landfall.Tag{Name: "branch-g", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/g",
+			Moved: after(3)})
 		testkit.Same(t, "one", testkit.Must(db.Tag(ctx, app.ID, "v1"))(t), v1)
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
 		testkit.Same(t, "all", testkit.Must(db.Tags(ctx, app.ID))(t), []landfall.Tag{branch, v1})
@@ -92,8 +96,10 @@ func testReleases(t *testing.T, open opener) {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateMove(ctx, m) })
 		}
 		last := landfall.Move{ID: 4, App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon, Back: true}
-		first := landfall.Move{ID: 1, App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada", Reason: "It's new", At: noon}
-		testkit.Same(t, "of live, newest first", testkit.Must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t), []landfall.Move{last, first})
+		first := landfall.Move{ID: 1, App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada",
+			Reason: "It's new", At: noon}
+		testkit.Same(t, "of live, newest first", testkit.Must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t),
+			[]landfall.Move{last, first})
 		testkit.Same(t, "the newest", testkit.Must(db.Moves(ctx, app.ID, landfall.LivePointer, 1))(t), []landfall.Move{last})
 		if got := testkit.Must(db.Moves(ctx, app.ID, "", 10))(t); len(got) != 3 || got[1].Pointer != "tag beta" {
 			t.Errorf("of all pointers: got %+v, want 3", got)
@@ -104,46 +110,55 @@ func testReleases(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
 		for _, r := range []landfall.Release{
-			{ID: "aaaaaaaa", App: app.ID, WasLive: true}, {ID: "bbbbbbbb", App: app.ID, WasLive: true}, {ID: "cccccccc", App: app.ID},
-			{ID: "dddddddd", App: app.ID, WasLive: true, Expired: after(9)}, {ID: "eeeeeeee", App: app.ID, WasLive: true},
+			{ID: "aaaaaaaa", App: app.ID, WasLive: true}, {ID: "bbbbbbbb", App: app.ID, WasLive: true},
+			{ID: "cccccccc", App: app.ID}, {ID: "dddddddd", App: app.ID, WasLive: true, Expired: after(9)},
+			{ID: "eeeeeeee", App: app.ID, WasLive: true},
 			{ID: "bbbbbbbb", App: other.ID, WasLive: true},
 		} {
 			r.Created = noon
 			update(t, db, func(tx *store.Tx) error { return tx.PutRelease(ctx, r) })
 		}
 		for i, m := range []landfall.Move{
-			{To: "aaaaaaaa"}, {From: "aaaaaaaa", To: "bbbbbbbb"}, {From: "bbbbbbbb", To: "aaaaaaaa", Back: true}, {From: "aaaaaaaa", To: "dddddddd"},
+			{To: "aaaaaaaa"}, {From: "aaaaaaaa", To: "bbbbbbbb"}, {From: "bbbbbbbb", To: "aaaaaaaa", Back: true},
+			{From: "aaaaaaaa", To: "dddddddd"},
 			{From: "dddddddd", To: "eeeeeeee"}, {Pointer: "tag beta", From: "cccccccc", To: "eeeeeeee"},
 		} {
 			m.App, m.At = app.ID, after(i)
 			m.Pointer = cmp.Or(m.Pointer, landfall.LivePointer)
 			update(t, db, func(tx *store.Tx) error { return tx.CreateMove(ctx, m) })
 		}
-		testkit.Same(t, "the last time of each", testkit.Must(db.LiveUntil(ctx, app.ID))(t), map[landfall.UID]time.Time{"aaaaaaaa": after(3), "bbbbbbbb": after(2)})
+		testkit.Same(t, "the last time of each", testkit.Must(db.LiveUntil(ctx, app.ID))(t),
+			map[landfall.UID]time.Time{"aaaaaaaa": after(3), "bbbbbbbb": after(2)})
 		testkit.Same(t, "of another app", testkit.Must(db.LiveUntil(ctx, other.ID))(t), map[landfall.UID]time.Time{})
 	})
 	t.Run("units that are served are those of accessible releases", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
-		root, docs, f := newUnit(t, db, app, static("/")), newUnit(t, db, app, static("/docs")), newUnit(t, db, app, function("f"))
+		root, docs, f := newUnit(t, db, app, static("/")), newUnit(t, db, app, static("/docs")),
+			newUnit(t, db, app, function("f"))
 		foreign := newUnit(t, db, other, static("/"))
-		v1, v2, d := newVersion(t, db, root, "aaaaaaaa", true), newVersion(t, db, root, "bbbbbbbb", true), newVersion(t, db, docs, "aaaaaaaa", true)
+		v1, v2, d := newVersion(t, db, root, "aaaaaaaa", true), newVersion(t, db, root, "bbbbbbbb", true),
+			newVersion(t, db, docs, "aaaaaaaa", true)
 		p := newUnit(t, db, app, landfall.UnitID{Kind: landfall.PackageUnit, Name: "p"})
 		pv := newVersion(t, db, p, "aaaaaaaa", true)
 		x, y := newVersion(t, db, f, "aaaaaaaa", true), newVersion(t, db, foreign, "aaaaaaaa", true)
-		newRelease(t, db, newGroup(t, db, app, "aaaaaaaa", "", inForce(root, v1), inForce(docs, d), inForce(f, x), inForce(p, pv)), false)
+		newRelease(t, db, newGroup(t, db, app, "aaaaaaaa", "", inForce(root, v1), inForce(docs, d), inForce(f, x),
+			inForce(p, pv)), false)
 		newRelease(t, db, newGroup(t, db, app, "bbbbbbbb", "", inForce(root, v2)), true)
 		newGroup(t, db, app, "cccccccc", "", inForce(root, v2)) // without a release
 		newRelease(t, db, newGroup(t, db, other, "aaaaaaaa", "", inForce(foreign, y)), false)
 		served := func(release landfall.UID, v landfall.Version) store.ServedUnit {
-			return store.ServedUnit{Release: release, Unit: v.Unit, Version: v.UID, Number: v.Number, Digest: v.Digest, Content: v.Content, Spec: v.Spec}
+			return store.ServedUnit{Release: release, Unit: v.Unit, Version: v.UID, Number: v.Number, Digest: v.Digest,
+				Content: v.Content, Spec: v.Spec}
 		}
 		got := testkit.Must(db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(t)
 		slices.SortFunc(got, func(a, b store.ServedUnit) int { return cmp.Compare(a.Unit.Name, b.Unit.Name) })
 		testkit.Same(t, "static units", got, []store.ServedUnit{served("aaaaaaaa", v1), served("aaaaaaaa", d)})
-		testkit.Same(t, "what functions run with, of one group", testkit.Must(db.RunningUnits(ctx, app.ID, "aaaaaaaa"))(t), []store.ServedUnit{served("aaaaaaaa", pv)})
-		testkit.Same(t, "functions", testkit.Must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t), []store.ServedUnit{served("aaaaaaaa", x)})
+		testkit.Same(t, "what functions run with, of one group", testkit.Must(db.RunningUnits(ctx, app.ID, "aaaaaaaa"))(t),
+			[]store.ServedUnit{served("aaaaaaaa", pv)})
+		testkit.Same(t, "functions", testkit.Must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t),
+			[]store.ServedUnit{served("aaaaaaaa", x)})
 	})
 }
 
@@ -229,10 +244,12 @@ func testCollection(t *testing.T, open opener) {
 		// L-031: what an accessible release reaches is not marked, and what none reaches is
 		testkit.Same(t, "marked", mark(t, s), []string{"a/"})
 		v1.Content, v2.Content = nil, nil
-		testkit.Same(t, "versions without stored content have none", testkit.Must(s.db.Versions(ctx, s.unit.ID, true))(t), []landfall.Version{v1, v2, v3})
+		testkit.Same(t, "versions without stored content have none", testkit.Must(s.db.Versions(ctx, s.unit.ID, true))(t),
+			[]landfall.Version{v1, v2, v3})
 		testkit.Same(t, "where the first points", testkit.Must(s.db.PrefixesOf(ctx, s.unit.ID, v1.Number))(t), nil)
 		testkit.Same(t, "where the second points", testkit.Must(s.db.PrefixesOf(ctx, s.unit.ID, v2.Number))(t), nil)
-		testkit.Same(t, "where the third points", testkit.Must(s.db.PrefixesOf(ctx, s.unit.ID, v3.Number))(t), []string{"b/", "c/"})
+		testkit.Same(t, "where the third points", testkit.Must(s.db.PrefixesOf(ctx, s.unit.ID, v3.Number))(t),
+			[]string{"b/", "c/"})
 	})
 	t.Run("a package keeps its archives while its version exists", func(t *testing.T) {
 		t.Parallel()
@@ -282,13 +299,15 @@ func testCollection(t *testing.T, open opener) {
 		}
 		testkit.Same(t, "Unheld", unheld(), []int64{preview.Number, expired.Number, retired.Number})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
-		testkit.Same(t, "when the run is over", unheld(), []int64{preview.Number, expired.Number, retired.Number, reserved.Number})
+		testkit.Same(t, "when the run is over", unheld(),
+			[]int64{preview.Number, expired.Number, retired.Number, reserved.Number})
 		testkit.Same(t, "of another app", testkit.Must(s.db.UnheldVersions(ctx, "other"))(t), nil)
 		for _, c := range []struct {
 			v    landfall.Version
 			want bool
 		}{{produced, false}, {preview, false}, {released, true}, {expired, false}, {heldRetired, true}} {
-			testkit.Same(t, "held by a release: "+string(c.v.UID), testkit.Must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
+			testkit.Same(t, "held by a release: "+string(c.v.UID),
+				testkit.Must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
 		}
 	})
 	t.Run("an alias holds its versions, and what they run with", func(t *testing.T) {
@@ -296,7 +315,8 @@ func testCollection(t *testing.T, open opener) {
 		s, ctx := start(t, landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"}), t.Context()
 		var packages, page store.Unit
 		update(t, s.db, func(tx *store.Tx) (err error) {
-			if packages, err = tx.CreateUnit(ctx, s.app, landfall.UnitID{Kind: landfall.PackageUnit, Name: "hello"}); err != nil {
+			if packages, err = tx.CreateUnit(ctx, s.app,
+				landfall.UnitID{Kind: landfall.PackageUnit, Name: "hello"}); err != nil {
 				return err
 			}
 			page, err = tx.CreateUnit(ctx, s.app, static("/"))
@@ -304,7 +324,8 @@ func testCollection(t *testing.T, open opener) {
 		})
 		var functions []landfall.Version
 		for _, uid := range []landfall.UID{"aaaaaaaa", "bbbbbbbb", "cccccccc"} {
-			f, p, site := newVersion(t, s.db, s.unit, uid, false), newVersion(t, s.db, packages, uid, false), newVersion(t, s.db, page, uid, false)
+			f, p, site := newVersion(t, s.db, s.unit, uid, false), newVersion(t, s.db, packages, uid, false),
+				newVersion(t, s.db, page, uid, false)
 			newGroup(t, s.db, s.app, uid, "", inForce(s.unit, f), inForce(packages, p), inForce(page, site))
 			functions = append(functions, f)
 		}
@@ -364,6 +385,7 @@ func testCollection(t *testing.T, open opener) {
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, "a", input) })
 		_, err = db.Build(ctx, "a", input)
 		testkit.Kind(t, "when it is to be built again", err, landfall.NotFound)
-		testkit.Same(t, "what is recorded of the other", testkit.Must(db.Build(ctx, "b", input))(t), json.RawMessage(`{"o":3}`))
+		testkit.Same(t, "what is recorded of the other", testkit.Must(db.Build(ctx, "b", input))(t),
+			json.RawMessage(`{"o":3}`))
 	})
 }

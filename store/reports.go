@@ -7,13 +7,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-const reportColumns = `id, app, run, github_id, owner, name, commit_sha, context, state, description, target, attempts, next_at, sent, problem, dropped`
+const reportColumns = `id, app, run, github_id, owner, name, commit_sha, context, state, description, target, attempts,
+	next_at, sent, problem, dropped`
 
 func scanReport(row scanner) (landfall.Report, error) {
 	var r landfall.Report
 	var next, sent int64
-	err := row.Scan(&r.ID, &r.App, &r.Run, &r.Repository.ID, &r.Repository.Owner, &r.Repository.Name, &r.Commit, &r.Context, &r.State,
-		&r.Description, &r.Target, &r.Attempts, &next, &sent, &r.Problem, &r.Dropped)
+	err := row.Scan(&r.ID, &r.App, &r.Run, &r.Repository.ID, &r.Repository.Owner, &r.Repository.Name, &r.Commit,
+		&r.Context, &r.State, &r.Description, &r.Target, &r.Attempts, &next, &sent, &r.Problem, &r.Dropped)
 	r.NextAt, r.Sent = timeOf(next), timeOf(sent)
 	return r, err
 }
@@ -26,8 +27,8 @@ func (tx *Tx) CreateReport(ctx context.Context, r landfall.Report) error {
 	}
 	return tx.exec(ctx, "store.CreateReport", `INSERT INTO reports (`+reportColumns+`, created)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, 0, '', 0, $12)`,
-		id, r.App, r.Run, r.Repository.ID, r.Repository.Owner, r.Repository.Name, r.Commit, r.Context, r.State, r.Description, r.Target,
-		micros(r.NextAt))
+		id, r.App, r.Run, r.Repository.ID, r.Repository.Owner, r.Repository.Name, r.Commit, r.Context, r.State,
+		r.Description, r.Target, micros(r.NextAt))
 }
 
 // ReportsOf returns the reports of a commit in order.
@@ -55,23 +56,27 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 			COALESCE((SELECT a.name FROM apps a WHERE a.id = r.app), ''), `+deliveryOf("r.run")+`, `+traceOf("r.run")+`
 		FROM reports r
 		WHERE sent = 0 AND dropped = 0 AND next_at <= $1 AND NOT EXISTS (SELECT 1 FROM reports e
-			WHERE e.sent = 0 AND e.dropped = 0 AND e.app = r.app AND e.commit_sha = r.commit_sha AND e.context = r.context AND e.id < r.id)
+			WHERE e.sent = 0 AND e.dropped = 0 AND e.app = r.app AND e.commit_sha = r.commit_sha AND e.context = r.context
+			AND e.id < r.id)
 		ORDER BY id LIMIT $2 + 0`, micros(now), limit)
 }
 
 // Sent records that the forge has a report.
 func (o Outbox) Sent(ctx context.Context, id int64, at time.Time) error {
-	return o.update(ctx, statusesSent, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`, id, micros(at))
+	return o.update(ctx, statusesSent, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`,
+		id, micros(at))
 }
 
 // Postpone records that a report is to be tried again at the given time, and why.
 func (o Outbox) Postpone(ctx context.Context, id int64, at time.Time, problem string) error {
-	return o.update(ctx, "", `UPDATE reports SET next_at = $2, attempts = attempts + 1, problem = $3 WHERE id = $1`, id, micros(at), problem)
+	return o.update(ctx, "", `UPDATE reports SET next_at = $2, attempts = attempts + 1, problem = $3 WHERE id = $1`, id,
+		micros(at), problem)
 }
 
 // Drop records that a report will never be sent, and why.
 func (o Outbox) Drop(ctx context.Context, id int64, problem string) error {
-	return o.update(ctx, statusesDropped, `UPDATE reports SET dropped = 1, attempts = attempts + 1, problem = $2 WHERE id = $1`, id, problem)
+	return o.update(ctx, statusesDropped,
+		`UPDATE reports SET dropped = 1, attempts = attempts + 1, problem = $2 WHERE id = $1`, id, problem)
 }
 
 func (o Outbox) update(ctx context.Context, counter, query string, args ...any) error {

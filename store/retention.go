@@ -28,7 +28,8 @@ func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int,
 		return 0, err
 	}
 	for _, r := range runs {
-		if err := tx.exec(ctx, op, `DELETE FROM reports WHERE app = $1 AND commit_sha = $2 AND run = $3`, r.App, r.Commit, r.ID); err != nil {
+		if err := tx.exec(ctx, op, `DELETE FROM reports WHERE app = $1 AND commit_sha = $2 AND run = $3`, r.App, r.Commit,
+			r.ID); err != nil {
 			return 0, err
 		}
 		for _, statement := range []string{
@@ -71,7 +72,8 @@ func (tx *Tx) ForgetLogs(ctx context.Context, before time.Time, limit int, why s
 func (tx *Tx) ForgetDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetDeliveries"
 	old, err := list(ctx, tx.queries, op, scanDelivery,
-		`SELECT `+deliveryColumns+` FROM deliveries WHERE received < $1 ORDER BY received LIMIT $2 + 0`, micros(before), limit)
+		`SELECT `+deliveryColumns+` FROM deliveries WHERE received < $1 ORDER BY received LIMIT $2 + 0`,
+		micros(before), limit)
 	if err != nil {
 		return 0, err
 	}

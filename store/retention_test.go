@@ -57,14 +57,16 @@ func testForgetRuns(open opener) func(t *testing.T) {
 				if err := tx.AppendLog(ctx, id, landfall.StepRead, noon, "a line"); err != nil {
 					return err
 				}
-				if err := tx.CreateReport(ctx, landfall.Report{App: app.ID, Run: id, Commit: run.Commit, Context: id, NextAt: noon}); err != nil {
+				if err := tx.CreateReport(ctx, landfall.Report{App: app.ID, Run: id, Commit: run.Commit, Context: id,
+					NextAt: noon}); err != nil {
 					return err
 				}
 				return tx.FinishRun(ctx, run)
 			})
 		}
 		group := func(app landfall.App, uid landfall.UID, clean bool) landfall.Group {
-			g := landfall.Group{UID: uid, App: app.ID, Digest: landfall.DigestOf([]byte(uid)), Commit: sha1, Clean: clean, Created: noon}
+			g := landfall.Group{UID: uid, App: app.ID, Digest: landfall.DigestOf([]byte(uid)), Commit: sha1, Clean: clean,
+				Created: noon}
 			update(t, db, func(tx *store.Tx) error { return tx.CreateGroup(ctx, g, nil) })
 			return g
 		}
@@ -81,7 +83,9 @@ func testForgetRuns(open opener) func(t *testing.T) {
 		ended(app, "head", "", 16)
 		ended(deleted, "head of a deleted app", "", 17)
 		for app, head := range map[string]landfall.CommitSHA{app.ID: "chead", deleted.ID: "chead of a deleted app"} {
-			update(t, db, func(tx *store.Tx) error { return tx.SetHead(ctx, landfall.Push{App: app, Ref: mainRef, After: head}) })
+			update(t, db, func(tx *store.Tx) error {
+				return tx.SetHead(ctx, landfall.Push{App: app, Ref: mainRef, After: head})
+			})
 		}
 		ended(app, "young", "", 100)
 		newRun(t, db, app, "unfinished", sha1, noon)
@@ -118,10 +122,12 @@ func testForgetRuns(open opener) func(t *testing.T) {
 		testkit.Same(t, "log of a run that is gone", len(testkit.Must(db.Log(ctx, "failed", 0, 9))(t)), 0)
 		testkit.Same(t, "reports of a run that is gone", len(testkit.Must(db.ReportsOf(ctx, app.ID, "cfailed"))(t)), 0)
 		testkit.Same(t, "pushes of a run that is gone", len(testkit.Must(db.RunRefs(ctx, "failed"))(t)), 0)
-		testkit.Same(t, "the push itself stays: the order of a branch rests on it", testkit.Must(db.Push(ctx, 1))(t).After, "cfailed")
+		testkit.Same(t, "the push itself stays: the order of a branch rests on it",
+			testkit.Must(db.Push(ctx, 1))(t).After, "cfailed")
 		testkit.Same(t, "log of a run that is kept", len(testkit.Must(db.Log(ctx, "live", 0, 9))(t)), 1)
 		testkit.Same(t, "reports of a run that is kept", len(testkit.Must(db.ReportsOf(ctx, app.ID, "clive"))(t)), 1)
-		testkit.Same(t, "the commit of a dirty work tree is known still", testkit.Must(db.CommitOf(ctx, app.ID, "dddddddd"))(t), "cdirty")
+		testkit.Same(t, "the commit of a dirty work tree is known still",
+			testkit.Must(db.CommitOf(ctx, app.ID, "dddddddd"))(t), "cdirty")
 	}
 }
 
@@ -162,7 +168,8 @@ func testForgetDeliveries(open opener) func(t *testing.T) {
 		db, ctx := open(t), t.Context()
 		for i := range 4 {
 			update(t, db, func(tx *store.Tx) error {
-				return tx.CreateDelivery(ctx, landfall.Delivery{ID: fmt.Sprintf("d%d", i), Hook: "h", Event: "push", Received: after(i)})
+				return tx.CreateDelivery(ctx, landfall.Delivery{ID: fmt.Sprintf("d%d", i), Hook: "h", Event: "push",
+					Received: after(i)})
 			})
 		}
 		old := func(tx *store.Tx) (int, error) { return tx.ForgetDeliveries(ctx, after(3), 2) }

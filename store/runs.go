@@ -8,14 +8,15 @@ import (
 	"landfall.dev/landfall"
 )
 
-const runColumns = `id, app, commit_sha, branch, state, step, reason, uid, release_uid, rebuild, expect, attempt, created, started, finished, stats, change`
+const runColumns = `id, app, commit_sha, branch, state, step, reason, uid, release_uid, rebuild, expect, attempt,
+	created, started, finished, stats, change`
 
 func scanRun(row scanner) (landfall.Run, error) {
 	var r landfall.Run
 	var created, started, finished int64
 	var stats string
-	err := row.Scan(&r.ID, &r.App, &r.Commit, &r.Branch, &r.State, &r.Step, &r.Reason, &r.UID, &r.Release, &r.Rebuild, &r.Expect, &r.Attempt,
-		&created, &started, &finished, &stats, &r.Change)
+	err := row.Scan(&r.ID, &r.App, &r.Commit, &r.Branch, &r.State, &r.Step, &r.Reason, &r.UID, &r.Release, &r.Rebuild,
+		&r.Expect, &r.Attempt, &created, &started, &finished, &stats, &r.Change)
 	if err != nil {
 		return r, err
 	}
@@ -84,7 +85,8 @@ func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, 
 }
 
 // runsAtWork counts the runs of a run's app that are being worked on at $1.
-const runsAtWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > 0 AND other.lease > $1)`
+const runsAtWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0
+	AND other.lease > 0 AND other.lease > $1)`
 
 // OldestUnfinished returns when the oldest unfinished run was made; zero when there is none.
 func (q queries) OldestUnfinished(ctx context.Context) (time.Time, error) {
@@ -105,7 +107,8 @@ func leaseLost() landfall.Error {
 // moment, there may be one more.
 func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time, share int) (landfall.Run, error) {
 	const op landfall.Op = "store.Lease"
-	err := tx.execOne(ctx, op, leaseLost(), `UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
+	err := tx.execOne(ctx, op, leaseLost(),
+		`UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
 			started = CASE WHEN started = 0 THEN $1 ELSE started END
 		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND `+runsAtWork+` < $5`,
 		micros(now), id, worker, micros(until), share)
@@ -133,8 +136,10 @@ func (tx *Tx) FreeLeases(ctx context.Context, worker string) error {
 }
 
 // GiveBack returns a run, to be tried again at the given time. failed says whether the attempt counts as a failure.
-func (tx *Tx) GiveBack(ctx context.Context, id string, attempt int64, next time.Time, failed bool, reason string) error {
-	return tx.execOne(ctx, "store.GiveBack", leaseLost(), `UPDATE runs SET lease = 0, state = 'queued', next_at = $3, failures = failures + $4, reason = $5
+func (tx *Tx) GiveBack(ctx context.Context, id string, attempt int64, next time.Time, failed bool,
+	reason string) error {
+	return tx.execOne(ctx, "store.GiveBack", leaseLost(),
+		`UPDATE runs SET lease = 0, state = 'queued', next_at = $3, failures = failures + $4, reason = $5
 		WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt, micros(next), failed, reason)
 }
 
@@ -150,8 +155,10 @@ func (tx *Tx) FinishRun(ctx context.Context, r landfall.Run) error {
 		return err
 	}
 	err = tx.execOne(ctx, "store.FinishRun", landfall.Error{Kind: landfall.Conflict, Message: "the run is over"},
-		`UPDATE runs SET state = $2, reason = $3, release_uid = $4, uid = $5, finished = $6, lease = 0, stats = $7, change = $8
-		WHERE id = $1 AND finished = 0`, r.ID, r.State, r.Reason, r.Release, r.UID, micros(r.Finished), string(stats), r.Change)
+		`UPDATE runs SET state = $2, reason = $3, release_uid = $4, uid = $5, finished = $6, lease = 0, stats = $7,
+			change = $8
+		WHERE id = $1 AND finished = 0`, r.ID, r.State, r.Reason, r.Release, r.UID, micros(r.Finished),
+		string(stats), r.Change)
 	if err != nil {
 		return err
 	}
@@ -180,9 +187,10 @@ func (q queries) RunChanges(ctx context.Context, id string) ([]landfall.UnitChan
 	}, `SELECT changes FROM runs WHERE id = $1`, id)
 }
 
-// FreeUID returns the first proposal, for n = 0, 1, 2 …, that belongs to nothing of an app except the given commit; or
-// to nothing at all when commit is empty.
-func (q queries) FreeUID(ctx context.Context, app string, commit landfall.CommitSHA, propose func(n int) landfall.UID) (landfall.UID, error) {
+// FreeUID returns the first proposal, for n = 0, 1, 2 …, that belongs to nothing of an app except the given commit;
+// or to nothing at all when commit is empty.
+func (q queries) FreeUID(ctx context.Context, app string, commit landfall.CommitSHA,
+	propose func(n int) landfall.UID) (landfall.UID, error) {
 	for n := 0; ; n++ {
 		uid := propose(n)
 		taken, err := q.UIDTaken(ctx, app, uid, commit)
@@ -200,7 +208,8 @@ func (q queries) UIDTaken(ctx context.Context, app string, uid landfall.UID, com
 		(SELECT COUNT(*) FROM runs WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
 		(SELECT COUNT(*) FROM tags WHERE app = $1 AND name = $2) +
 		(SELECT COUNT(*) FROM aliases al JOIN units au ON au.id = al.unit WHERE au.app = $1 AND al.name = $2) +
-		(SELECT COUNT(*) FROM versions v JOIN units u ON u.id = v.unit WHERE u.app = $1 AND v.label = $2 AND v.label <> '')`, app, uid, commit)
+		(SELECT COUNT(*) FROM versions v JOIN units u ON u.id = v.unit WHERE u.app = $1 AND v.label = $2 AND v.label <> '')`,
+		app, uid, commit)
 	return n > 0, err
 }
 
@@ -226,29 +235,35 @@ func (tx *Tx) AddRunRef(ctx context.Context, run string, p landfall.Push) error 
 
 // RunRefs returns the pushes that want a run, oldest first, withdrawn ones included.
 func (q queries) RunRefs(ctx context.Context, run string) ([]RunRef, error) {
-	return list(ctx, q, "store.RunRefs", scanRunRef, `SELECT run, push, ref, withdrawn FROM run_refs WHERE run = $1 ORDER BY push`, run)
+	return list(ctx, q, "store.RunRefs", scanRunRef,
+		`SELECT run, push, ref, withdrawn FROM run_refs WHERE run = $1 ORDER BY push`, run)
 }
 
 // UnfinishedOfRef returns the unfinished runs that a reference wants through pushes other than the given one. It leaves
 // out pushes that wait for their place in the order.
-func (q queries) UnfinishedOfRef(ctx context.Context, app string, ref landfall.RefName, except int64) ([]RunRef, error) {
+func (q queries) UnfinishedOfRef(ctx context.Context, app string, ref landfall.RefName,
+	except int64) ([]RunRef, error) {
 	return list(ctx, q, "store.UnfinishedOfRef", scanRunRef, `SELECT rr.run, rr.push, rr.ref, rr.withdrawn
 		FROM run_refs rr JOIN runs r ON r.id = rr.run JOIN pushes p ON p.id = rr.push
-		WHERE r.app = $1 AND r.finished = 0 AND rr.ref = $2 AND rr.push <> $3 AND rr.withdrawn = 0 AND p.beside = 0`, app, ref, except)
+		WHERE r.app = $1 AND r.finished = 0 AND rr.ref = $2 AND rr.push <> $3 AND rr.withdrawn = 0 AND p.beside = 0`, app,
+		ref, except)
 }
 
 // WithdrawRunRef withdraws a push from a run, and returns how many pushes still want the run.
 func (tx *Tx) WithdrawRunRef(ctx context.Context, ref RunRef) (int, error) {
 	const op landfall.Op = "store.WithdrawRunRef"
-	if err := tx.exec(ctx, op, `UPDATE run_refs SET withdrawn = 1 WHERE run = $1 AND push = $2`, ref.Run, ref.Push); err != nil {
+	if err := tx.exec(ctx, op, `UPDATE run_refs SET withdrawn = 1 WHERE run = $1 AND push = $2`, ref.Run,
+		ref.Push); err != nil {
 		return 0, err
 	}
-	return one(ctx, tx.queries, op, scanValue[int], `SELECT COUNT(*) FROM run_refs WHERE run = $1 AND withdrawn = 0`, ref.Run)
+	return one(ctx, tx.queries, op, scanValue[int],
+		`SELECT COUNT(*) FROM run_refs WHERE run = $1 AND withdrawn = 0`, ref.Run)
 }
 
 // UnfinishedOfApp returns the runs of an app that are not over.
 func (q queries) UnfinishedOfApp(ctx context.Context, app string) ([]landfall.Run, error) {
-	return list(ctx, q, "store.UnfinishedOfApp", scanRun, `SELECT `+runColumns+` FROM runs WHERE app = $1 AND finished = 0 ORDER BY created`, app)
+	return list(ctx, q, "store.UnfinishedOfApp", scanRun,
+		`SELECT `+runColumns+` FROM runs WHERE app = $1 AND finished = 0 ORDER BY created`, app)
 }
 
 // deliveryOf is an expression for the webhook delivery of the first push of a run that came by one.

@@ -16,9 +16,9 @@ func testRuns(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
-		run := landfall.Run{ID: "r1", App: app.ID, Commit: sha1, Branch: "main", State: landfall.RunWaiting, Step: landfall.StepAccept,
-			Reason: "It waits.", UID: "abcdefgh", Release: "bcdefghi", Rebuild: true, Expect: "cdefghij", Attempt: 3, Created: noon,
-			Started: after(1), Finished: after(2)}
+		run := landfall.Run{ID: "r1", App: app.ID, Commit: sha1, Branch: "main", State: landfall.RunWaiting,
+			Step: landfall.StepAccept, Reason: "It waits.", UID: "abcdefgh", Release: "bcdefghi", Rebuild: true,
+			Expect: "cdefghij", Attempt: 3, Created: noon, Started: after(1), Finished: after(2)}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateRun(ctx, run) })
 		testkit.Same(t, "Run", testkit.Must(db.Run(ctx, "r1"))(t), run)
 		testkit.Same(t, "its diff", testkit.Must(db.RunChanges(ctx, "r1"))(t), []landfall.UnitChange{})
@@ -39,8 +39,10 @@ func testRuns(t *testing.T, open opener) {
 			{Unit: static("/"), Change: landfall.Added, Files: &landfall.FileChange{Added: 3, Bytes: -4}}}
 		update(t, db, func(tx *store.Tx) error { return tx.SetChanges(ctx, "r1", changes) })
 		testkit.Same(t, "its diff", testkit.Must(db.RunChanges(ctx, "r1"))(t), changes)
-		run.State, run.Reason, run.Release, run.UID, run.Finished = landfall.RunSucceeded, "Released", "abcdefgh", "abcdefgh", after(9)
-		run.Stats = landfall.RunStats{Files: 1, FilesUploaded: 2, Bytes: 3, BytesUploaded: 4, UnitsChanged: 5, UnitsTotal: 6, Built: 7, Cached: 8}
+		run.State, run.Reason, run.Release, run.UID, run.Finished = landfall.RunSucceeded, "Released", "abcdefgh",
+			"abcdefgh", after(9)
+		run.Stats = landfall.RunStats{Files: 1, FilesUploaded: 2, Bytes: 3, BytesUploaded: 4, UnitsChanged: 5, UnitsTotal: 6,
+			Built: 7, Cached: 8}
 		update(t, db, func(tx *store.Tx) error { return tx.FinishRun(ctx, run) })
 		testkit.Same(t, "after the end", testkit.Must(db.Run(ctx, "r1"))(t), run)
 		again := run
@@ -97,7 +99,8 @@ func testRuns(t *testing.T, open opener) {
 		want("r2", p3)
 		ref1, ref2 := store.RunRef{Run: "r1", Push: p1.ID, Ref: mainRef}, store.RunRef{Run: "r1", Push: p2.ID, Ref: p2.Ref}
 		testkit.Same(t, "of a run", testkit.Must(db.RunRefs(ctx, "r1"))(t), []store.RunRef{ref1, ref2})
-		testkit.Same(t, "older runs of the reference", testkit.Must(db.UnfinishedOfRef(ctx, app.ID, mainRef, p3.ID))(t), []store.RunRef{ref1})
+		testkit.Same(t, "older runs of the reference", testkit.Must(db.UnfinishedOfRef(ctx, app.ID, mainRef, p3.ID))(t),
+			[]store.RunRef{ref1})
 		withdraw := func(ref store.RunRef) (left int) {
 			update(t, db, func(tx *store.Tx) error {
 				var err error
@@ -123,7 +126,8 @@ func testRuns(t *testing.T, open opener) {
 		u := newUnit(t, db, app, function("f"))
 		newVersion(t, db, u, g.UID, true)
 		update(t, db, func(tx *store.Tx) error {
-			return tx.PutTag(ctx, landfall.Tag{App: app.ID, Name: "tttttttt", Kind: landfall.HandTag, Release: g.UID, Moved: noon})
+			return tx.PutTag(ctx, landfall.Tag{App: app.ID, Name: "tttttttt", Kind: landfall.HandTag, Release: g.UID,
+				Moved: noon})
 		})
 		labelled := landfall.Version{Number: 7, UID: "vvvvvvvv", Label: "llllllll", Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateVersion(ctx, u.ID, labelled) })
@@ -172,10 +176,14 @@ func testLogs(t *testing.T, open opener) {
 		newRun(t, db, app, "r1", sha1, noon)
 		first, _ := lease(t, db, "r1", "w", noon, after(10))
 		for range 2 { // a step that is started twice keeps its start
-			update(t, db, func(tx *store.Tx) error { return tx.StartStep(ctx, "r1", first.Attempt, landfall.StepFetch, after(1)) })
+			update(t, db, func(tx *store.Tx) error {
+				return tx.StartStep(ctx, "r1", first.Attempt, landfall.StepFetch, after(1))
+			})
 		}
 		second, _ := lease(t, db, "r1", "w", after(10), after(20))
-		err := db.Update(ctx, func(tx *store.Tx) error { return tx.StartStep(ctx, "r1", first.Attempt, landfall.StepRead, after(11)) })
+		err := db.Update(ctx, func(tx *store.Tx) error {
+			return tx.StartStep(ctx, "r1", first.Attempt, landfall.StepRead, after(11))
+		})
 		testkit.Kind(t, "a step of a worker that lost the run", err, landfall.Conflict)
 		update(t, db, func(tx *store.Tx) error {
 			return tx.StartStep(ctx, "r1", second.Attempt, landfall.StepFetch, after(12))
@@ -188,7 +196,9 @@ func testLogs(t *testing.T, open opener) {
 			return tx.EndStep(ctx, "r1", second.Attempt, landfall.StepPlan, after(13), "")
 		}) // never started
 		end(t, db, "r1", after(14))
-		err = db.Update(ctx, func(tx *store.Tx) error { return tx.StartStep(ctx, "r1", second.Attempt, landfall.StepRead, after(15)) })
+		err = db.Update(ctx, func(tx *store.Tx) error {
+			return tx.StartStep(ctx, "r1", second.Attempt, landfall.StepRead, after(15))
+		})
 		testkit.Kind(t, "a step of a run that is over", err, landfall.Conflict)
 		for range 2 {
 			update(t, db, func(tx *store.Tx) error {
@@ -216,7 +226,8 @@ func testLogs(t *testing.T, open opener) {
 		}
 		testkit.Same(t, "all", testkit.Must(db.Log(ctx, "r1", 0, 10))(t), []landfall.LogLine{
 			line(1, landfall.StepFetch, "a"), line(2, landfall.StepFetch, "b\x1b[31m"), line(3, landfall.StepRead, "c")})
-		testkit.Same(t, "the middle", testkit.Must(db.Log(ctx, "r1", 1, 1))(t), []landfall.LogLine{line(2, landfall.StepFetch, "b\x1b[31m")})
+		testkit.Same(t, "the middle", testkit.Must(db.Log(ctx, "r1", 1, 1))(t),
+			[]landfall.LogLine{line(2, landfall.StepFetch, "b\x1b[31m")})
 		testkit.Same(t, "beyond the end", testkit.Must(db.Log(ctx, "r1", 3, 10))(t), nil)
 	})
 	t.Run("a log has an end", func(t *testing.T) {
@@ -257,17 +268,20 @@ func testReports(t *testing.T, open opener) {
 		box := store.Outbox{DB: db}
 		owe := func(commit landfall.CommitSHA, context string, next time.Time) {
 			update(t, db, func(tx *store.Tx) error {
-				return tx.CreateReport(t.Context(), landfall.Report{App: "a", Run: "r", Repository: landfall.GitHubRepository{ID: 1, Owner: "o", Name: "n"},
-					Commit: commit, Context: context, State: landfall.StatusPending, Description: "Queued", Target: "http://t", NextAt: next})
+				return tx.CreateReport(t.Context(), landfall.Report{App: "a", Run: "r",
+					Repository: landfall.GitHubRepository{ID: 1, Owner: "o", Name: "n"},
+					Commit:     commit, Context: context, State: landfall.StatusPending, Description: "Queued", Target: "http://t",
+					NextAt: next})
 			})
 		}
 		owe(sha1, "landfall/a", noon)
 		owe(sha1, "landfall/a", noon)
 		owe(sha1, "landfall/b", noon)
 		owe(sha2, "landfall/a", after(5))
-		testkit.Same(t, "as stored", testkit.Must(db.ReportsOf(ctx, "a", sha1))(t)[0], landfall.Report{ID: 1, App: "a", Run: "r",
-			Repository: landfall.GitHubRepository{ID: 1, Owner: "o", Name: "n"}, Commit: sha1, Context: "landfall/a",
-			State: landfall.StatusPending, Description: "Queued", Target: "http://t", NextAt: noon})
+		testkit.Same(t, "as stored", testkit.Must(db.ReportsOf(ctx, "a", sha1))(t)[0],
+			landfall.Report{ID: 1, App: "a", Run: "r",
+				Repository: landfall.GitHubRepository{ID: 1, Owner: "o", Name: "n"}, Commit: sha1, Context: "landfall/a",
+				State: landfall.StatusPending, Description: "Queued", Target: "http://t", NextAt: noon})
 		due := func(at time.Time, limit int) (ids []int64) {
 			for _, r := range testkit.Must(box.Due(ctx, at, limit))(t) {
 				ids = append(ids, r.ID)
@@ -292,7 +306,8 @@ func testReports(t *testing.T, open opener) {
 		testkit.Same(t, "due when one is dropped", due(noon, 10), []int64{3})
 		reports := testkit.Must(db.ReportsOf(ctx, "a", sha1))(t)
 		sent, dropped := reports[0], reports[1]
-		if sent.Attempts != 2 || !sent.Sent.Equal(after(4)) || sent.Problem != "" || sent.Dropped || !sent.NextAt.Equal(after(3)) {
+		if sent.Attempts != 2 || !sent.Sent.Equal(after(4)) || sent.Problem != "" || sent.Dropped ||
+			!sent.NextAt.Equal(after(3)) {
 			t.Errorf("the sent report: got %+v, want 2 attempts, its time, and no problem", sent)
 		}
 		if dropped.Attempts != 1 || !dropped.Sent.IsZero() || dropped.Problem != "gone" || !dropped.Dropped {
@@ -319,7 +334,8 @@ func testReports(t *testing.T, open opener) {
 			})
 		}
 		due := testkit.Must(store.Outbox{DB: db}.Due(ctx, noon, 10))(t)
-		if len(due) != 2 || due[0].AppName != "shop" || due[0].Delivery != "d2" || due[1].AppName != "shop" || due[1].Delivery != "" {
+		if len(due) != 2 || due[0].AppName != "shop" || due[0].Delivery != "d2" || due[1].AppName != "shop" ||
+			due[1].Delivery != "" {
 			t.Errorf("Due: got %+v, want the app's name, and the first delivery that brought the commit", due)
 		}
 		testkit.Same(t, "traces of the reports", []string{due[0].Trace, due[1].Trace}, []string{"t2", ""})

@@ -40,7 +40,8 @@ const firingColumns = `app, name, due, release_uid, state, process, attempt, bea
 func scanFiring(row scanner) (Firing, error) {
 	var f Firing
 	var due, fired, finished int64
-	err := row.Scan(&f.App, &f.Trigger, &due, &f.Release, &f.State, &f.Process, &f.Attempt, &f.Heartbeat, &fired, &finished, &f.Problem)
+	err := row.Scan(&f.App, &f.Trigger, &due, &f.Release, &f.State, &f.Process, &f.Attempt, &f.Heartbeat, &fired,
+		&finished, &f.Problem)
 	f.Due, f.Fired, f.Finished = timeOf(due), timeOf(fired), timeOf(finished)
 	return f, err
 }
@@ -56,7 +57,8 @@ type Schedule struct {
 // KeepSchedules replaces the schedules of an app by those of its live release: triggers with their expressions. A
 // schedule that the earlier release had as well goes on; a new one counts from the moment at which the release became
 // live. Conflict, and nothing is changed, when the release is not live.
-func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UID, expressions map[string]string) (map[string]Schedule, error) {
+func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UID,
+	expressions map[string]string) (map[string]Schedule, error) {
 	const op landfall.Op = "store.KeepSchedules"
 	if err := tx.checkLive(ctx, op, app, release); err != nil {
 		return nil, err
@@ -76,7 +78,8 @@ func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UI
 	kept := make(map[string]Schedule, len(expressions))
 	for name, expression := range expressions {
 		s := Schedule{name, release, expression, switched.At}
-		if old, ok := before[name]; ok && old.Expression == expression && (old.Release == release || old.Release == switched.From) {
+		if old, ok := before[name]; ok && old.Expression == expression &&
+			(old.Release == release || old.Release == switched.From) {
 			s.Since = old.Since
 		}
 		kept[name] = s
@@ -88,7 +91,8 @@ func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UI
 		return nil, err
 	}
 	for _, s := range kept {
-		err := tx.exec(ctx, op, `INSERT INTO schedules (app, name, release_uid, expression, since) VALUES ($1, $2, $3, $4, $5)`,
+		err := tx.exec(ctx, op,
+			`INSERT INTO schedules (app, name, release_uid, expression, since) VALUES ($1, $2, $3, $4, $5)`,
 			app, s.Trigger, s.Release, s.Expression, micros(s.Since))
 		if err != nil {
 			return nil, err
@@ -124,7 +128,8 @@ func (tx *Tx) checkLive(ctx context.Context, op landfall.Op, app string, release
 
 // IsLive reports whether a release is the live one of an app that is not deleted.
 func (q queries) IsLive(ctx context.Context, app string, release landfall.UID) (bool, error) {
-	n, err := one(ctx, q, "store.IsLive", scanValue[int64], `SELECT COUNT(*) FROM apps WHERE id = $1 AND live = $2 AND deleted = 0`, app, release)
+	n, err := one(ctx, q, "store.IsLive", scanValue[int64],
+		`SELECT COUNT(*) FROM apps WHERE id = $1 AND live = $2 AND deleted = 0`, app, release)
 	return n > 0, err
 }
 
@@ -157,15 +162,17 @@ func (tx *Tx) ClaimFiring(ctx context.Context, f Firing) (Firing, bool, error) {
 		f.State, f.Finished = FiringSkipped, f.Fired
 		f.Problem = "the firing of " + timeOf(running).Format(time.RFC3339) + " was still running"
 	}
-	err = tx.exec(ctx, op, `INSERT INTO schedule_firings (`+firingColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10)`,
-		f.App, f.Trigger, micros(f.Due), f.Release, f.State, f.Process, f.Attempt, micros(f.Fired), micros(f.Finished), f.Problem)
+	err = tx.exec(ctx, op, `INSERT INTO schedule_firings (`+firingColumns+
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10)`, f.App, f.Trigger, micros(f.Due), f.Release, f.State,
+		f.Process, f.Attempt, micros(f.Fired), micros(f.Finished), f.Problem)
 	return f, err == nil, err
 }
 
 // MoveFiring writes State, Finished and Problem of a firing. Conflict, and nothing is changed, when it is over already
 // or belongs to another process.
 func (tx *Tx) MoveFiring(ctx context.Context, f Firing) error {
-	return tx.execOne(ctx, "store.MoveFiring", landfall.Error{Kind: landfall.Conflict, Message: "the firing is over, or another process's"},
+	return tx.execOne(ctx, "store.MoveFiring",
+		landfall.Error{Kind: landfall.Conflict, Message: "the firing is over, or another process's"},
 		`UPDATE schedule_firings SET state = $6, finished = $7, problem = $8
 		WHERE app = $1 AND name = $2 AND due = $3 AND process = $4 AND attempt = $5 AND finished = 0`,
 		f.App, f.Trigger, micros(f.Due), f.Process, f.Attempt, f.State, micros(f.Finished), f.Problem)
@@ -189,7 +196,8 @@ func (tx *Tx) TakeFiring(ctx context.Context, f Firing, process string) (Firing,
 
 // RenewFirings is a sign of life from a process that has firings.
 func (tx *Tx) RenewFirings(ctx context.Context, process string) error {
-	return tx.exec(ctx, "store.BeatFirings", `UPDATE schedule_firings SET beat = beat + 1 WHERE process = $1 AND finished = 0`, process)
+	return tx.exec(ctx, "store.BeatFirings",
+		`UPDATE schedule_firings SET beat = beat + 1 WHERE process = $1 AND finished = 0`, process)
 }
 
 // OpenFirings returns the firings that are not over, oldest first.
@@ -211,7 +219,10 @@ func (q queries) LastFirings(ctx context.Context, app string) (map[string]Firing
 
 // ForgetFirings deletes finished firings that were due and fired before a time. The last one of each schedule stays.
 func (tx *Tx) ForgetFirings(ctx context.Context, before time.Time) error {
-	return tx.exec(ctx, "store.ForgetFirings", `DELETE FROM schedule_firings WHERE fired < $1 AND due < $1 AND finished > 0 AND (
-		due < (SELECT MAX(n.due) FROM schedule_firings n WHERE n.app = schedule_firings.app AND n.name = schedule_firings.name)
-		OR NOT EXISTS (SELECT 1 FROM schedules s WHERE s.app = schedule_firings.app AND s.name = schedule_firings.name))`, micros(before))
+	return tx.exec(ctx, "store.ForgetFirings",
+		`DELETE FROM schedule_firings WHERE fired < $1 AND due < $1 AND finished > 0 AND (
+		due < (SELECT MAX(n.due) FROM schedule_firings n WHERE n.app = schedule_firings.app
+		AND n.name = schedule_firings.name)
+		OR NOT EXISTS (SELECT 1 FROM schedules s WHERE s.app = schedule_firings.app AND s.name = schedule_firings.name))`,
+		micros(before))
 }

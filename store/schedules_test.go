@@ -16,7 +16,8 @@ import (
 func switchTo(t *testing.T, db *store.DB, app *landfall.App, release landfall.UID, at time.Time) {
 	t.Helper()
 	update(t, db, func(tx *store.Tx) error {
-		err := tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer, From: app.Live, To: release, At: at})
+		err := tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer, From: app.Live,
+			To: release, At: at})
 		app.Live = release
 		if err != nil {
 			return err
@@ -26,7 +27,8 @@ func switchTo(t *testing.T, db *store.DB, app *landfall.App, release landfall.UI
 }
 
 // keep keeps the schedules of an app's release, and returns since when each counts.
-func keep(t *testing.T, db *store.DB, app landfall.App, release landfall.UID, expressions map[string]string) (map[string]time.Time, error) {
+func keep(t *testing.T, db *store.DB, app landfall.App, release landfall.UID,
+	expressions map[string]string) (map[string]time.Time, error) {
 	t.Helper()
 	var since map[string]time.Time
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
@@ -62,7 +64,8 @@ func testSchedules(t *testing.T, open opener) {
 		db := open(t)
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, first, after(0))
-		since := testkit.Must(keep(t, db, app, first, map[string]string{"same": "@daily", "other": "@hourly", "gone": "@daily"}))(t)
+		since := testkit.Must(keep(t, db, app, first,
+			map[string]string{"same": "@daily", "other": "@hourly", "gone": "@daily"}))(t)
 		testkit.Same(t, "at first", since, map[string]time.Time{"same": after(0), "other": after(0), "gone": after(0)})
 		switchTo(t, db, &app, second, after(10))
 		_, err := keep(t, db, app, first, nil)
@@ -86,7 +89,8 @@ func testSchedules(t *testing.T, open opener) {
 		claims := make(chan store.Firing, 10)
 		for i := range cap(claims) {
 			group.Go(func() error {
-				f, err := claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(1), Release: first, Process: fmt.Sprint(i), Fired: after(2)})
+				f, err := claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(1), Release: first,
+					Process: fmt.Sprint(i), Fired: after(2)})
 				if err == nil {
 					claims <- f
 				} else if landfall.KindOf(err) != landfall.Conflict {
@@ -101,7 +105,8 @@ func testSchedules(t *testing.T, open opener) {
 		close(claims)
 		testkit.Same(t, "the claims", len(claims), 1)
 		testkit.Same(t, "the firings", testkit.Must(db.OpenFirings(t.Context()))(t), []store.Firing{<-claims})
-		_, err := claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(9), Release: second, Process: "p", Fired: after(9)})
+		_, err := claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(9), Release: second, Process: "p",
+			Fired: after(9)})
 		testkit.Kind(t, "a release that is not live", err, landfall.Conflict)
 	})
 	t.Run("one runs at a time", testFiringStates(open))
@@ -114,7 +119,8 @@ func testSchedules(t *testing.T, open opener) {
 		testkit.Must(keep(t, db, app, first, map[string]string{"kept": "@daily"}))(t)
 		for _, name := range []string{"kept", "gone"} {
 			for i := range 4 {
-				f := testkit.Must(claim(t, db, store.Firing{App: app.ID, Trigger: name, Due: after(i), Release: first, Process: "p", Fired: after(i)}))(t)
+				f := testkit.Must(claim(t, db, store.Firing{App: app.ID, Trigger: name, Due: after(i), Release: first, Process: "p",
+					Fired: after(i)}))(t)
 				if i == 1 {
 					continue // is not over
 				}
@@ -139,7 +145,8 @@ func testFiringStates(open opener) func(t *testing.T) {
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, "aaaaaaa2", after(0))
 		at := func(seconds int) store.Firing {
-			return store.Firing{App: app.ID, Trigger: "t", Due: after(seconds), Release: "aaaaaaa2", Process: "p", Fired: after(seconds)}
+			return store.Firing{App: app.ID, Trigger: "t", Due: after(seconds), Release: "aaaaaaa2", Process: "p",
+				Fired: after(seconds)}
 		}
 		move := func(f store.Firing, to store.FiringState, finished time.Time) error {
 			f.State, f.Finished = to, finished
@@ -172,7 +179,8 @@ func testTakenFiring(open opener) func(t *testing.T) {
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, "aaaaaaa2", after(0))
-		f := testkit.Must(claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(1), Release: "aaaaaaa2", Process: "p", Fired: after(1)}))(t)
+		f := testkit.Must(claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(1), Release: "aaaaaaa2",
+			Process: "p", Fired: after(1)}))(t)
 		update(t, db, func(tx *store.Tx) error { return tx.RenewFirings(ctx, "p") })
 		take := func(f store.Firing) (taken store.Firing, err error) {
 			err = db.Update(ctx, func(tx *store.Tx) error {
@@ -188,6 +196,8 @@ func testTakenFiring(open opener) func(t *testing.T) {
 		testkit.Same(t, "which time it is run", taken.Attempt, 2)
 		testkit.Kind(t, "one that was taken", second(take(f)), landfall.Conflict)
 		f.State, f.Finished = store.FiringSucceeded, after(3)
-		testkit.Kind(t, "its end by whom it was taken from", db.Update(ctx, func(tx *store.Tx) error { return tx.MoveFiring(ctx, f) }), landfall.Conflict)
+		testkit.Kind(t, "its end by whom it was taken from", db.Update(ctx, func(tx *store.Tx) error {
+			return tx.MoveFiring(ctx, f)
+		}), landfall.Conflict)
 	}
 }

@@ -22,20 +22,24 @@ func (q queries) SecretsOf(ctx context.Context, app string, group landfall.UID) 
 			s.Content = json.RawMessage(content)
 		}
 		return s, err
-	}, `SELECT u.name, gu.number, COALESCE(v.content, '') FROM group_units gu JOIN units u ON u.id = gu.unit AND u.kind = 'secret'
-		LEFT JOIN versions v ON v.unit = gu.unit AND v.number = gu.number WHERE gu.app = $1 AND gu.grp = $2 ORDER BY u.name`, app, group)
+	}, `SELECT u.name, gu.number, COALESCE(v.content, '') FROM group_units gu JOIN units u ON u.id = gu.unit
+		AND u.kind = 'secret'
+		LEFT JOIN versions v ON v.unit = gu.unit AND v.number = gu.number WHERE gu.app = $1 AND gu.grp = $2 ORDER BY u.name`,
+		app, group)
 }
 
 // NewestVersion returns the version of a unit with a spec that was made last. NotFound when there is none.
 func (q queries) NewestVersion(ctx context.Context, unit string, spec json.RawMessage) (landfall.Version, error) {
-	return one(ctx, q, "store.NewestVersion", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+	return one(ctx, q, "store.NewestVersion", scanVersion,
+		`SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
 		WHERE v.unit = $1 AND v.spec = $2 ORDER BY v.number DESC LIMIT 1`, unit, string(spec))
 }
 
 // NewestSecret returns the newest secret version that still has a value. It leaves out deleted apps. NotFound when
 // there is none.
 func (q queries) NewestSecret(ctx context.Context) (landfall.Version, error) {
-	return one(ctx, q, "store.NewestSecret", scanVersion, `SELECT `+versionColumns+` FROM units u JOIN versions v ON v.unit = u.id
+	return one(ctx, q, "store.NewestSecret", scanVersion,
+		`SELECT `+versionColumns+` FROM units u JOIN versions v ON v.unit = u.id
 		JOIN apps a ON a.id = u.app AND a.deleted = 0
 		WHERE u.kind = 'secret' AND v.content LIKE '{"sealed":%' ORDER BY v.created DESC, v.number DESC LIMIT 1`)
 }
@@ -43,5 +47,6 @@ func (q queries) NewestSecret(ctx context.Context) (landfall.Version, error) {
 // ReleasesWith returns the accessible releases that have a version of a unit, newest first.
 func (q queries) ReleasesWith(ctx context.Context, unit string) ([]landfall.UID, error) {
 	return list(ctx, q, "store.ReleasesWith", scanValue[landfall.UID], `SELECT r.uid FROM group_units gu
-		JOIN releases r ON r.app = gu.app AND r.uid = gu.grp AND r.expired = 0 WHERE gu.unit = $1 ORDER BY r.created DESC`, unit)
+		JOIN releases r ON r.app = gu.app AND r.uid = gu.grp AND r.expired = 0 WHERE gu.unit = $1 ORDER BY r.created DESC`,
+		unit)
 }

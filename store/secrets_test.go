@@ -14,11 +14,13 @@ func testSecrets(t *testing.T, open opener) {
 	db, ctx := open(t), t.Context()
 	app, gone := newApp(t, db, "shop"), newApp(t, db, "zoo")
 	named := func(name string) landfall.UnitID { return landfall.UnitID{Kind: landfall.SecretUnit, Name: name} }
-	key, token, foreign := newUnit(t, db, app, named("KEY")), newUnit(t, db, app, named("TOKEN")), newUnit(t, db, gone, named("KEY"))
+	key, token, foreign := newUnit(t, db, app, named("KEY")), newUnit(t, db, app, named("TOKEN")),
+		newUnit(t, db, gone, named("KEY"))
 	set := func(unit store.Unit, number int64, spec, content string) landfall.Version {
 		v := landfall.Version{
-			Unit: unit.Unit, Namespace: unit.Namespace, App: unit.App, Number: number, UID: landfall.NewUID(), Digest: landfall.DigestOf([]byte(content)),
-			Spec: json.RawMessage(spec), Content: json.RawMessage(content), Created: after(int(number)), Production: true}
+			Unit: unit.Unit, Namespace: unit.Namespace, App: unit.App, Number: number, UID: landfall.NewUID(),
+			Digest: landfall.DigestOf([]byte(content)),
+			Spec:   json.RawMessage(spec), Content: json.RawMessage(content), Created: after(int(number)), Production: true}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateVersion(ctx, unit.ID, v) })
 		return v
 	}
@@ -30,8 +32,10 @@ func testSecrets(t *testing.T, open opener) {
 	set(foreign, 9, `{}`, `{"sealed":"eA=="}`)
 
 	testkit.Same(t, "the newest value", testkit.Must(db.NewestVersion(ctx, key.ID, json.RawMessage(`{}`)))(t), three)
-	testkit.Same(t, "the newest value for previews", testkit.Must(db.NewestVersion(ctx, key.ID, json.RawMessage(`{"preview":true}`)))(t), two)
-	testkit.Kind(t, "no value for previews", second(db.NewestVersion(ctx, token.ID, json.RawMessage(`{"preview":true}`))), landfall.NotFound)
+	testkit.Same(t, "the newest value for previews",
+		testkit.Must(db.NewestVersion(ctx, key.ID, json.RawMessage(`{"preview":true}`)))(t), two)
+	testkit.Kind(t, "no value for previews", second(db.NewestVersion(ctx, token.ID, json.RawMessage(`{"preview":true}`))),
+		landfall.NotFound)
 	if got := testkit.Must(db.NewestSecret(ctx))(t); got.Number != 9 {
 		t.Errorf("the newest secret: got number %d, want 9", got.Number)
 	}

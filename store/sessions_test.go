@@ -11,7 +11,8 @@ import (
 
 func testSessions(t *testing.T, open opener) {
 	t.Helper()
-	ada := landfall.Token{Hash: landfall.DigestOf([]byte("ada's token")), Name: "ada", Scope: landfall.ScopeRead, Created: noon}
+	ada := landfall.Token{Hash: landfall.DigestOf([]byte("ada's token")), Name: "ada", Scope: landfall.ScopeRead,
+		Created: noon}
 	signIn := func(t *testing.T) *store.DB {
 		t.Helper()
 		db := open(t)
@@ -45,7 +46,8 @@ func testSessions(t *testing.T, open opener) {
 	t.Run("it ends with its token", func(t *testing.T) {
 		t.Parallel()
 		db := signIn(t)
-		next := landfall.Token{Hash: landfall.DigestOf([]byte("ada's next token")), Name: "ada", Scope: landfall.ScopeRead, Created: noon}
+		next := landfall.Token{Hash: landfall.DigestOf([]byte("ada's next token")), Name: "ada", Scope: landfall.ScopeRead,
+			Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.ReplaceToken(t.Context(), next) })
 		gone(t, db, "cookie", noon)
 	})

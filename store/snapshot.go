@@ -37,10 +37,10 @@ func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 // messages are left out, too: they are of no use without the messages, which are in no dump.
 func dumpTables() []string {
 	return []string{
-		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads", "pull_requests", "runs", "run_refs",
-		"run_steps", "run_log", "units", "versions", "aliases", "alias_moves", "group_versions", "group_units", "applies", "releases", "tags",
-		"moves", "reports", "comments", "prefixes", "version_prefixes", "reservations", "schedules", "schedule_firings", "executions",
-		"execution_log",
+		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads",
+		"pull_requests", "runs", "run_refs", "run_steps", "run_log", "units", "versions", "aliases", "alias_moves",
+		"group_versions", "group_units", "applies", "releases", "tags", "moves", "reports", "comments", "prefixes",
+		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log",
 	}
 }
 
@@ -232,7 +232,8 @@ func insertInto(h heading) string {
 	for i := range places {
 		places[i] = fmt.Sprintf("$%d", i+1)
 	}
-	return `INSERT INTO ` + h.Table + ` (` + strings.Join(h.Columns, ", ") + `) VALUES (` + strings.Join(places, ", ") + `)`
+	return `INSERT INTO ` + h.Table + ` (` + strings.Join(h.Columns, ", ") + `) VALUES (` +
+		strings.Join(places, ", ") + `)`
 }
 
 // rowOf reads the values of a row: texts and whole numbers.
@@ -260,7 +261,8 @@ func rowOf(line []byte) ([]any, error) {
 }
 
 func dumpError(why string) error {
-	return &landfall.Error{Op: "store.Fill", Kind: landfall.Invalid, Message: "the rows of the backup cannot be used: " + why}
+	return &landfall.Error{Op: "store.Fill", Kind: landfall.Invalid,
+		Message: "the rows of the backup cannot be used: " + why}
 }
 
 // CheckVacant returns a Conflict unless the database at where is empty or does not exist. It changes nothing.
@@ -269,7 +271,8 @@ func CheckVacant(ctx context.Context, where string) error {
 	if !IsPostgres(where) {
 		info, err := os.Stat(where)
 		if err == nil && info.Size() > 0 {
-			return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("there is a database at %s; a restore needs a new one", where)}
+			return &landfall.Error{Op: op, Kind: landfall.Conflict,
+				Message: fmt.Sprintf("there is a database at %s; a restore needs a new one", where)}
 		}
 		return nil
 	}
@@ -279,7 +282,8 @@ func CheckVacant(ctx context.Context, where string) error {
 	}
 	defer func() { _ = e.close() }()
 	q := queries{e.sql}
-	tables, err := list(ctx, q, op, scanValue[string], `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`)
+	tables, err := list(ctx, q, op, scanValue[string],
+		`SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`)
 	if err != nil {
 		return e.connectError(op, err)
 	}

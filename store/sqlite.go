@@ -51,11 +51,13 @@ func openSQLite(ctx context.Context, path string, s schema) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(classify(op, err), e.close())
 	}
-	return &DB{queries: queries{e.read}, engine: e, upgrade: change, wake: make(chan struct{}, 1), leadership: leadership{exclusive: true}}, nil
+	return &DB{queries: queries{e.read}, engine: e, upgrade: change, wake: make(chan struct{}, 1),
+		leadership: leadership{exclusive: true}}, nil
 }
 
 func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Upgrade, err error) {
-	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600) // it holds secrets, and SQLite would make it readable for others
+	// it holds secrets, and SQLite would make it readable for others
+	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return change, err
 	}
@@ -88,7 +90,8 @@ func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Up
 // it would be made at each start, which fails on a full disk.
 func openPool(path string, n int, extra string) (*sql.DB, error) {
 	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String() +
-		"?vfs=unix-excl&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
+		"?vfs=unix-excl&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+		"&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
 	pool, err := openStatements(dsn)
 	if err != nil {
 		return nil, err
@@ -109,7 +112,8 @@ func Lock(path string) (io.Closer, error) {
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"another landfall process%s uses the data folder %s: stop it, or give this one a folder of its own with LANDFALL_DATA",
+			"another landfall process%s uses the data folder %s: stop it, or give this one a folder of its own with "+
+				"LANDFALL_DATA",
 			holder(f), filepath.Dir(path))}, f.Close())
 	case err != nil:
 		return nil, errors.Join(&landfall.Error{Op: op, Message: "the data folder cannot be locked", Err: err}, f.Close())

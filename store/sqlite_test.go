@@ -29,7 +29,8 @@ func TestOpenTwice(t *testing.T) {
 	db := storetest.Open(t, path)
 	_, err := store.Open(t.Context(), path)
 	testkit.Kind(t, "the second Open", err, landfall.Conflict,
-		fmt.Sprintf("another landfall process (pid %d) uses the data folder", os.Getpid()), filepath.Dir(path), "stop it", "LANDFALL_DATA")
+		fmt.Sprintf("another landfall process (pid %d) uses the data folder", os.Getpid()), filepath.Dir(path), "stop it",
+		"LANDFALL_DATA")
 	// What the log says ends there, too: a word of the kernel's would read as if it went away by itself.
 	if !strings.HasSuffix(err.Error(), "LANDFALL_DATA") {
 		t.Errorf("the error: got %q, want it to end with what to do", err)
@@ -69,7 +70,8 @@ func TestOpenAfterAFork(t *testing.T) {
 // A database lies where it was asked for, whatever the path is made of, and only its owner can read it.
 func TestOpenPaths(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"plain", "with space", "a?b=c&d", "a#b", "100%25", "ünï", "a'b\"c", "a:b", "new/folders/below"} {
+	for _, name := range []string{"plain", "with space", "a?b=c&d", "a#b", "100%25", "ünï", "a'b\"c", "a:b",
+		"new/folders/below"} {
 		path := filepath.Join(t.TempDir(), name, "landfall.db")
 		db, err := store.Open(t.Context(), path)
 		if err != nil {
@@ -167,7 +169,8 @@ func TestUncleanEnd(t *testing.T) {
 		update(t, after, func(tx *store.Tx) error { return tx.CreateApp(ctx, half) })
 		again := make(chan string, 10)
 		work(t, after, 1, quiet, into(again))
-		got := map[string]bool{receive(t, "a job that was at work", again): true, receive(t, "the other that was at work", again): true}
+		got := map[string]bool{receive(t, "a job that was at work", again): true,
+			receive(t, "the other that was at work", again): true}
 		testkit.Same(t, "what runs again", got, map[string]bool{"run r1": true, "collect a": true})
 		update(t, after, func(tx *store.Tx) error { tx.EnqueueOnce("run", "after", 0); return nil })
 		testkit.Same(t, "what comes then", receive(t, "a job", again), "run after")

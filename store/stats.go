@@ -12,10 +12,11 @@ import (
 type Stats struct {
 	Unfinished map[landfall.RunState]int // runs by state
 	Oldest     time.Time                 // when the oldest unfinished run was made; zero when there is none
-	Waiting    time.Time                 // when the oldest run began to wait that could be worked on; zero when there is none
-	Statuses   Backlog
-	Comments   Backlog
-	Totals     Totals
+	// when the oldest run began to wait that could be worked on; zero when there is none
+	Waiting  time.Time
+	Statuses Backlog
+	Comments Backlog
+	Totals   Totals
 }
 
 // Backlog counts what was not sent to the forge yet.
@@ -85,10 +86,12 @@ func (q queries) Stats(ctx context.Context, now time.Time) (Stats, error) {
 	if err != nil {
 		return p, err
 	}
-	if p.Statuses, err = q.backlog(ctx, `SELECT COUNT(*), COALESCE(MIN(created), 0) FROM reports WHERE sent = 0 AND dropped = 0`); err != nil {
+	if p.Statuses, err = q.backlog(ctx,
+		`SELECT COUNT(*), COALESCE(MIN(created), 0) FROM reports WHERE sent = 0 AND dropped = 0`); err != nil {
 		return p, err
 	}
-	if p.Comments, err = q.backlog(ctx, `SELECT COUNT(*), COALESCE(MIN(since), 0) FROM comments WHERE told < wanted AND dropped = 0`); err != nil {
+	if p.Comments, err = q.backlog(ctx,
+		`SELECT COUNT(*), COALESCE(MIN(since), 0) FROM comments WHERE told < wanted AND dropped = 0`); err != nil {
 		return p, err
 	}
 	p.Totals, err = q.totals(ctx)
@@ -145,8 +148,9 @@ func (q queries) totals(ctx context.Context) (Totals, error) {
 		return c, err
 	}, `SELECT name, value FROM counters WHERE name LIKE $1`, totalPrefix+"%")
 	into := map[string]*int64{
-		bytesUploaded: &t.BytesUploaded, bytesUnchanged: &t.BytesUnchanged, buildsRun: &t.BuildsRun, buildsCached: &t.BuildsCached,
-		statusesSent: &t.StatusesSent, statusesDropped: &t.StatusesDropped, commentsWritten: &t.CommentsWritten, commentsDropped: &t.CommentsDropped,
+		bytesUploaded: &t.BytesUploaded, bytesUnchanged: &t.BytesUnchanged, buildsRun: &t.BuildsRun,
+		buildsCached: &t.BuildsCached, statusesSent: &t.StatusesSent, statusesDropped: &t.StatusesDropped,
+		commentsWritten: &t.CommentsWritten, commentsDropped: &t.CommentsDropped,
 	}
 	for _, c := range counters {
 		if state, ok := strings.CutPrefix(c.name, runsEnded); ok {

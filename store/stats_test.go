@@ -35,7 +35,8 @@ func testPulse(t *testing.T, open opener) {
 			leased, err = tx.Lease(ctx, "r0", "w", after(10), after(40), 4)
 			return err
 		})
-		testkit.Same(t, "one is worked on", pulse(after(10)).Unfinished, map[landfall.RunState]int{landfall.RunQueued: 3, landfall.RunRunning: 1})
+		testkit.Same(t, "one is worked on", pulse(after(10)).Unfinished,
+			map[landfall.RunState]int{landfall.RunQueued: 3, landfall.RunRunning: 1})
 		testkit.Same(t, "the oldest commit is still that one", pulse(after(10)).Oldest, noon)
 		testkit.Same(t, "what waits longest is the next", pulse(after(10)).Waiting, after(1))
 
@@ -51,7 +52,9 @@ func testPulse(t *testing.T, open opener) {
 		done.State, done.Release, done.Finished = landfall.RunSucceeded, "abcdefgh", after(80)
 		done.Stats = landfall.RunStats{Bytes: 100, BytesUploaded: 30, Built: 2, Cached: 1}
 		update(t, db, func(tx *store.Tx) error { return tx.FinishRun(ctx, done) })
-		testkit.Kind(t, "a second end", db.Update(ctx, func(tx *store.Tx) error { return tx.FinishRun(ctx, done) }), landfall.Conflict)
+		testkit.Kind(t, "a second end", db.Update(ctx, func(tx *store.Tx) error {
+			return tx.FinishRun(ctx, done)
+		}), landfall.Conflict)
 		got := pulse(after(90))
 		testkit.Same(t, "nothing is unfinished", got.Unfinished, map[landfall.RunState]int{})
 		testkit.Same(t, "no oldest commit", got.Oldest, time.Time{})
@@ -88,7 +91,8 @@ func testPulse(t *testing.T, open opener) {
 		}
 		want(after(1))
 		want(after(2))
-		testkit.Same(t, "a comment is owed since the first of what it is to say", pulse().Comments, store.Backlog{Count: 1, Since: after(1)})
+		testkit.Same(t, "a comment is owed since the first of what it is to say", pulse().Comments,
+			store.Backlog{Count: 1, Since: after(1)})
 		comment := testkit.Must(db.Comment(ctx, shop, 12))(t)
 		do(comments.MarkWritten(ctx, comment))
 		testkit.Same(t, "a comment that was told is not owed", pulse().Comments, store.Backlog{})

@@ -11,16 +11,20 @@ import (
 // StartStep records that an attempt entered a step, and that the run is there.
 func (tx *Tx) StartStep(ctx context.Context, run string, attempt int64, step landfall.Step, at time.Time) error {
 	const op landfall.Op = "store.StartStep"
-	if err := tx.execOne(ctx, op, leaseLost(), `UPDATE runs SET step = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, run, attempt, step); err != nil {
+	if err := tx.execOne(ctx, op, leaseLost(), `UPDATE runs SET step = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`,
+		run, attempt, step); err != nil {
 		return err
 	}
-	return tx.exec(ctx, op, `INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, 0, '')
+	return tx.exec(ctx, op,
+		`INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, 0, '')
 		ON CONFLICT (run, attempt, step) DO NOTHING`, run, attempt, step, micros(at))
 }
 
 // EndStep records how a step ended.
-func (tx *Tx) EndStep(ctx context.Context, run string, attempt int64, step landfall.Step, at time.Time, message string) error {
-	return tx.exec(ctx, "store.EndStep", `UPDATE run_steps SET finished = $4, message = $5 WHERE run = $1 AND attempt = $2 AND step = $3`,
+func (tx *Tx) EndStep(ctx context.Context, run string, attempt int64, step landfall.Step, at time.Time,
+	message string) error {
+	return tx.exec(ctx, "store.EndStep",
+		`UPDATE run_steps SET finished = $4, message = $5 WHERE run = $1 AND attempt = $2 AND step = $3`,
 		run, attempt, step, micros(at), message)
 }
 
@@ -48,7 +52,8 @@ func (tx *Tx) EndLog(ctx context.Context, run string, step landfall.Step, at tim
 	return tx.appendLog(ctx, "store.EndLog", run, step, at, math.MaxInt64, lines)
 }
 
-func (tx *Tx) appendLog(ctx context.Context, op landfall.Op, run string, step landfall.Step, at time.Time, limit int64, lines []string) error {
+func (tx *Tx) appendLog(ctx context.Context, op landfall.Op, run string, step landfall.Step, at time.Time, limit int64,
+	lines []string) error {
 	seq, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COALESCE(MAX(seq), 0) FROM run_log WHERE run = $1`, run)
 	if err != nil {
 		return err
@@ -61,7 +66,8 @@ func (tx *Tx) appendLog(ctx context.Context, op landfall.Op, run string, step la
 		if seq == limit {
 			line = "(the log is cut here: it reached its limit of lines)"
 		}
-		err := tx.exec(ctx, op, `INSERT INTO run_log (run, seq, at, step, text) VALUES ($1, $2, $3, $4, $5)`, run, seq, micros(at), step, line)
+		err := tx.exec(ctx, op, `INSERT INTO run_log (run, seq, at, step, text) VALUES ($1, $2, $3, $4, $5)`, run, seq,
+			micros(at), step, line)
 		if err != nil {
 			return err
 		}
@@ -81,7 +87,9 @@ func (q queries) Log(ctx context.Context, run string, after int64, limit int) ([
 }
 
 // RecordStep records a step that was done after the run ended.
-func (tx *Tx) RecordStep(ctx context.Context, run string, attempt int64, step landfall.Step, started, finished time.Time) error {
-	return tx.exec(ctx, "store.RecordStep", `INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, $5, '')
+func (tx *Tx) RecordStep(ctx context.Context, run string, attempt int64, step landfall.Step, started,
+	finished time.Time) error {
+	return tx.exec(ctx, "store.RecordStep",
+		`INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, $5, '')
 		ON CONFLICT (run, attempt, step) DO NOTHING`, run, attempt, step, micros(started), micros(finished))
 }

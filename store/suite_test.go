@@ -95,18 +95,20 @@ const mainRef landfall.RefName = "refs/heads/main"
 // fullApp is an app with something in every field.
 func fullApp(name string) landfall.App {
 	return landfall.App{
-		ID: uuid.NewString(), Namespace: "default", Name: name, Created: noon, Repository: "https://example.com/a.git", Specs: "specs",
-		Folder: "shop", Branch: "main", Live: "livelive", Held: true, UIDSpace: uuid.New(), Previews: landfall.PreviewsSignedIn, KeepFiles: "7d",
-		Objects: "apps/default/" + name + "/",
-		Policy:  landfall.ReleasePolicy{Production: "main", Live: landfall.LiveManual, Keep: 3, Branches: []string{"f*"}, SkipPaths: []string{"*.md"}},
-		GitHub:  landfall.GitHubRepository{ID: 7, Owner: "o", Name: "n"},
+		ID: uuid.NewString(), Namespace: "default", Name: name, Created: noon, Repository: "https://example.com/a.git",
+		Specs: "specs", Folder: "shop", Branch: "main", Live: "livelive", Held: true, UIDSpace: uuid.New(),
+		Previews: landfall.PreviewsSignedIn, KeepFiles: "7d", Objects: "apps/default/" + name + "/",
+		Policy: landfall.ReleasePolicy{Production: "main", Live: landfall.LiveManual, Keep: 3, Branches: []string{"f*"},
+			SkipPaths: []string{"*.md"}},
+		GitHub: landfall.GitHubRepository{ID: 7, Owner: "o", Name: "n"},
 	}
 }
 
 // newApp stores an app without anything special.
 func newApp(t testing.TB, db *store.DB, name string) landfall.App {
 	t.Helper()
-	app := landfall.App{ID: "app-" + name, Namespace: "default", Name: name, Created: noon, Branch: "main", UIDSpace: uuid.New()}
+	app := landfall.App{ID: "app-" + name, Namespace: "default", Name: name, Created: noon, Branch: "main",
+		UIDSpace: uuid.New()}
 	update(t, db, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(t.Context(), "default", noon.UnixMicro()); err != nil {
 			return err
@@ -129,10 +131,11 @@ func newPush(t testing.TB, db *store.DB, p landfall.Push) landfall.Push {
 }
 
 // newRun stores a run that waits for a worker.
-func newRun(t testing.TB, db *store.DB, app landfall.App, id string, commit landfall.CommitSHA, created time.Time) landfall.Run {
+func newRun(t testing.TB, db *store.DB, app landfall.App, id string, commit landfall.CommitSHA,
+	created time.Time) landfall.Run {
 	t.Helper()
-	run := landfall.Run{ID: id, App: app.ID, Commit: commit, Branch: "main", State: landfall.RunQueued, Step: landfall.StepAccept,
-		UID: landfall.NewUID(), Created: created}
+	run := landfall.Run{ID: id, App: app.ID, Commit: commit, Branch: "main", State: landfall.RunQueued,
+		Step: landfall.StepAccept, UID: landfall.NewUID(), Created: created}
 	update(t, db, func(tx *store.Tx) error { return tx.CreateRun(t.Context(), run) })
 	return run
 }
@@ -158,13 +161,15 @@ func newUnit(t testing.TB, db *store.DB, app landfall.App, id landfall.UnitID) s
 }
 
 // newVersion stores the next version of a unit, and points it into prefixes.
-func newVersion(t testing.TB, db *store.DB, u store.Unit, uid landfall.UID, production bool, prefixes ...string) landfall.Version {
+func newVersion(t testing.TB, db *store.DB, u store.Unit, uid landfall.UID, production bool,
+	prefixes ...string) landfall.Version {
 	t.Helper()
 	row := testkit.Must(db.Unit(t.Context(), landfall.App{ID: u.App, Namespace: u.Namespace}, u.Unit))(t)
 	row.LastNumber++
 	v := landfall.Version{
-		Unit: u.Unit, Namespace: u.Namespace, App: u.App, Number: row.LastNumber, UID: uid, Digest: landfall.DigestOf([]byte(uid)),
-		Spec: json.RawMessage(`{"a":1}`), Content: json.RawMessage(`{"key":"` + string(uid) + `"}`), Commit: sha1, Created: noon, Production: production,
+		Unit: u.Unit, Namespace: u.Namespace, App: u.App, Number: row.LastNumber, UID: uid,
+		Digest: landfall.DigestOf([]byte(uid)), Spec: json.RawMessage(`{"a":1}`),
+		Content: json.RawMessage(`{"key":"` + string(uid) + `"}`), Commit: sha1, Created: noon, Production: production,
 	}
 	update(t, db, func(tx *store.Tx) error {
 		if err := tx.UpdateUnit(t.Context(), row); err != nil {
@@ -188,13 +193,16 @@ func newVersion(t testing.TB, db *store.DB, u store.Unit, uid landfall.UID, prod
 
 // inForce is a version as group versions name it.
 func inForce(u store.Unit, v landfall.Version) store.GroupUnit {
-	return store.GroupUnit{UnitID: u.ID, GroupUnit: landfall.GroupUnit{Unit: u.Unit, UID: v.UID, Number: v.Number, Digest: v.Digest}}
+	return store.GroupUnit{UnitID: u.ID, GroupUnit: landfall.GroupUnit{Unit: u.Unit, UID: v.UID, Number: v.Number,
+		Digest: v.Digest}}
 }
 
 // newGroup stores a group version; with a line, also its apply.
-func newGroup(t testing.TB, db *store.DB, app landfall.App, uid landfall.UID, line landfall.Line, units ...store.GroupUnit) landfall.Group {
+func newGroup(t testing.TB, db *store.DB, app landfall.App, uid landfall.UID, line landfall.Line,
+	units ...store.GroupUnit) landfall.Group {
 	t.Helper()
-	g := landfall.Group{UID: uid, App: app.ID, Digest: landfall.DigestOf([]byte(uid)), Commit: sha1, Branch: "main", Created: noon}
+	g := landfall.Group{UID: uid, App: app.ID, Digest: landfall.DigestOf([]byte(uid)), Commit: sha1, Branch: "main",
+		Created: noon}
 	update(t, db, func(tx *store.Tx) error {
 		if err := tx.CreateGroup(t.Context(), g, units); err != nil || line == "" {
 			return err
@@ -207,7 +215,8 @@ func newGroup(t testing.TB, db *store.DB, app landfall.App, uid landfall.UID, li
 // newRelease stores a release of a group version; an expired one when expired.
 func newRelease(t testing.TB, db *store.DB, g landfall.Group, expired bool) landfall.Release {
 	t.Helper()
-	r := landfall.Release{ID: g.UID, App: g.App, Line: landfall.Production, Digest: g.Digest, Commit: g.Commit, Branch: g.Branch, Created: g.Created}
+	r := landfall.Release{ID: g.UID, App: g.App, Line: landfall.Production, Digest: g.Digest, Commit: g.Commit,
+		Branch: g.Branch, Created: g.Created}
 	if expired {
 		r.Expired = noon
 	}

@@ -30,7 +30,8 @@ func (q queries) Token(ctx context.Context, secret string) (landfall.Token, erro
 
 // ReplaceToken stores a token and deletes every other one with its name.
 func (tx *Tx) ReplaceToken(ctx context.Context, t landfall.Token) error {
-	if err := tx.exec(ctx, "store.ReplaceToken", `DELETE FROM tokens WHERE name = $1 AND hash <> $2`, t.Name, t.Hash); err != nil {
+	if err := tx.exec(ctx, "store.ReplaceToken", `DELETE FROM tokens WHERE name = $1 AND hash <> $2`, t.Name,
+		t.Hash); err != nil {
 		return err
 	}
 	return tx.PutToken(ctx, t)

@@ -38,14 +38,15 @@ func (q queries) Tombstone(ctx context.Context, app string) (t Tombstone, there 
 
 // DeletedWithoutTombstone returns the deleted apps of which an earlier program closed only the addresses.
 func (q queries) DeletedWithoutTombstone(ctx context.Context) ([]landfall.App, error) {
-	return list(ctx, q, "store.WithoutTombstone", scanApp, `SELECT `+appColumns+` FROM apps WHERE deleted > 0 AND closed = '' ORDER BY name`)
+	return list(ctx, q, "store.WithoutTombstone", scanApp,
+		`SELECT `+appColumns+` FROM apps WHERE deleted > 0 AND closed = '' ORDER BY name`)
 }
 
 // FreeNames takes the functions and packages of an app out of its namespace, so that their names are free. Their
 // versions and numbers stay.
 func (tx *Tx) FreeNames(ctx context.Context, app string) error {
-	return tx.exec(ctx, "store.FreeNames", `UPDATE units SET scope = $2 WHERE app = $1 AND kind IN ('function', 'package')`,
-		app, scope("", "", app))
+	return tx.exec(ctx, "store.FreeNames",
+		`UPDATE units SET scope = $2 WHERE app = $1 AND kind IN ('function', 'package')`, app, scope("", "", app))
 }
 
 // CancelWork ends what would still run for an app: its schedules with their firings, and accepted executions that wait.
@@ -55,7 +56,8 @@ func (tx *Tx) CancelWork(ctx context.Context, app landfall.App, at time.Time) er
 	if err := tx.exec(ctx, op, `DELETE FROM schedules WHERE app = $1`, app.ID); err != nil {
 		return err
 	}
-	err := tx.exec(ctx, op, `UPDATE schedule_firings SET state = $2, finished = $3, problem = $4 WHERE app = $1 AND finished = 0`,
+	err := tx.exec(ctx, op,
+		`UPDATE schedule_firings SET state = $2, finished = $3, problem = $4 WHERE app = $1 AND finished = 0`,
 		app.ID, FiringFailed, micros(at), why)
 	if err != nil {
 		return err
@@ -68,12 +70,14 @@ func (tx *Tx) CancelWork(ctx context.Context, app landfall.App, at time.Time) er
 // and the visits to hosts of the app. It returns the tokens.
 func (tx *Tx) RevokeTokens(ctx context.Context, app landfall.App) ([]landfall.Token, error) {
 	const op landfall.Op = "store.RevokeTokens"
-	tokens, err := list(ctx, tx.queries, op, scanToken, `SELECT hash, name, scope, app, created FROM tokens WHERE app = $1 ORDER BY name, hash`, app.ID)
+	tokens, err := list(ctx, tx.queries, op, scanToken,
+		`SELECT hash, name, scope, app, created FROM tokens WHERE app = $1 ORDER BY name, hash`, app.ID)
 	if err != nil {
 		return nil, err
 	}
 	for _, statement := range []string{
-		`DELETE FROM visits WHERE session IN (SELECT s.hash FROM sessions s JOIN tokens t ON t.hash = s.token WHERE t.app = $1)`,
+		`DELETE FROM visits WHERE session IN (SELECT s.hash FROM sessions s JOIN tokens t ON t.hash = s.token
+			WHERE t.app = $1)`,
 		`DELETE FROM sessions WHERE token IN (SELECT hash FROM tokens WHERE app = $1)`,
 		`DELETE FROM tokens WHERE app = $1`,
 	} {

@@ -53,7 +53,8 @@ func TestUpgradeOfDeletedApps(t *testing.T) {
 			testkit.Same(t, "what is to be closed", half, []string{"shop"})
 			zoo := testkit.Must(db.AppByName(ctx, "zoo"))(t)
 			testkit.Same(t, "where the content lies", zoo.Objects, "apps/team/zoo/")
-			for unit, there := range map[landfall.UnitID]bool{function("hello"): false, {Kind: landfall.PackageUnit, Name: "hello-pkg"}: false, function("feed"): true} {
+			for unit, there := range map[landfall.UnitID]bool{function("hello"): false,
+				{Kind: landfall.PackageUnit, Name: "hello-pkg"}: false, function("feed"): true} {
 				_, err := db.UnitInNamespace(ctx, "team", unit)
 				testkit.Same(t, "whether "+unit.Name+" is in the namespace", err == nil, there)
 			}
@@ -63,7 +64,8 @@ func TestUpgradeOfDeletedApps(t *testing.T) {
 				testkit.Same(t, "the last number of the name", unit.LastNumber, 5)
 				return err
 			})
-			again := landfall.App{ID: uuid.NewString(), Namespace: "team", Name: "shop", Created: time.UnixMicro(1), UIDSpace: uuid.New()}
+			again := landfall.App{ID: uuid.NewString(), Namespace: "team", Name: "shop", Created: time.UnixMicro(1),
+				UIDSpace: uuid.New()}
 			err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
 			testkit.Kind(t, "the name of the deleted app", err, landfall.Conflict, "stay reserved")
 		})
@@ -77,14 +79,17 @@ func fresh(t *testing.T) map[string]string {
 	db := testkit.Must(store.Open(t.Context(), address))(t)
 	update(t, db, func(tx *store.Tx) error { return tx.Exec(t.Context(), `CREATE SCHEMA fresh`) })
 	testkit.Must(0, db.Close())(t)
-	return map[string]string{"sqlite": filepath.Join(t.TempDir(), "landfall.db"), "postgres": address + "&search_path=fresh"}
+	return map[string]string{"sqlite": filepath.Join(t.TempDir(), "landfall.db"),
+		"postgres": address + "&search_path=fresh"}
 }
 
 // oldApp is the statement by which a program of the first form stores an app.
 func oldApp(id, name string, deleted int) string {
-	return fmt.Sprintf(`INSERT INTO apps (id, namespace, name, repository, credentials, specs, folder, branch, policy, previews, live, held, uid_space,
-		github_id, github_owner, github_name, created, deleted, changed)
-		VALUES ('%s', 'team', '%s', '', '', '', '', 'main', '{}', '', '', 0, '%s', 0, '', '', 1, %d, 0)`, id, name, uuid.New(), deleted)
+	return fmt.Sprintf(
+		`INSERT INTO apps (id, namespace, name, repository, credentials, specs, folder, branch, policy, previews, live, held,
+			uid_space, github_id, github_owner, github_name, created, deleted, changed)
+		VALUES ('%s', 'team', '%s', '', '', '', '', 'main', '{}', '', '', 0, '%s', 0, '', '', 1, %d, 0)`, id, name,
+		uuid.New(), deleted)
 }
 
 // What leads to a deleted app is closed, and nothing of another app: what runs by itself, what waits, who may come in.
@@ -96,7 +101,8 @@ func testClosed(t *testing.T, open opener) {
 		shop, zoo := newApp(t, db, "shop"), newApp(t, db, "zoo")
 		for _, app := range []landfall.App{shop, zoo} {
 			update(t, db, func(tx *store.Tx) error {
-				token := landfall.Token{Hash: landfall.DigestOf([]byte("token of " + app.Name)), Name: app.Name, Scope: landfall.ScopeDeploy, App: app.ID, Created: noon}
+				token := landfall.Token{Hash: landfall.DigestOf([]byte("token of " + app.Name)), Name: app.Name,
+					Scope: landfall.ScopeDeploy, App: app.ID, Created: noon}
 				if err := tx.PutToken(ctx, token); err != nil {
 					return err
 				}
@@ -108,7 +114,8 @@ func testClosed(t *testing.T, open opener) {
 				if err := tx.AcceptExecution(ctx, x, []byte("{}"), store.WaitingLimit{Count: 9, Bytes: 9}); err != nil {
 					return err
 				}
-				return tx.CreateVisit(ctx, "code of "+app.Name, "session of zoo", store.Visit{Host: app.Name + ".localhost", Challenge: landfall.DigestOf([]byte("nonce"))}, noon, after(100))
+				return tx.CreateVisit(ctx, "code of "+app.Name, "session of zoo",
+					store.Visit{Host: app.Name + ".localhost", Challenge: landfall.DigestOf([]byte("nonce"))}, noon, after(100))
 			})
 		}
 		update(t, db, func(tx *store.Tx) error {

@@ -62,7 +62,9 @@ func testUpdate(t *testing.T, open opener) {
 		})
 		testkit.Kind(t, "Update", err, landfall.Canceled)
 		testkit.Kind(t, "a cancelled read", ignore(db.Apps(ctx)), landfall.Canceled)
-		testkit.Kind(t, "an update that begins too late", db.Update(ctx, func(*store.Tx) error { return nil }), landfall.Canceled)
+		testkit.Kind(t, "an update that begins too late", db.Update(ctx, func(*store.Tx) error {
+			return nil
+		}), landfall.Canceled)
 		app := landfall.App{ID: "a", Namespace: "default", Name: "team"} // would be taken
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "default", 0) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateApp(t.Context(), app) })
@@ -206,7 +208,8 @@ func testUpdate(t *testing.T, open opener) {
 		}
 		testkit.Same(t, "at the end", testkit.Must(db.Changes(ctx))(t), workers*times)
 		update(t, db, func(tx *store.Tx) error { return second(tx.Changed(ctx, app.ID)) })
-		testkit.Same(t, "what changed last", testkit.Must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
+		testkit.Same(t, "what changed last", testkit.Must(db.ChangesSince(ctx, workers*times))(t),
+			[]store.Change{{Number: workers*times + 1, App: app.ID}})
 		testkit.Same(t, "what changed since", len(testkit.Must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
 	})
 	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for
@@ -272,7 +275,8 @@ func testUpdate(t *testing.T, open opener) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Same(t, "live at the end", testkit.Must(db.App(ctx, app.ID))(t).Live, landfall.UID(fmt.Sprintf("r%07d", moves)))
+		testkit.Same(t, "live at the end", testkit.Must(db.App(ctx, app.ID))(t).Live,
+			landfall.UID(fmt.Sprintf("r%07d", moves)))
 	})
 	t.Run("a reader does not wait for a writer", func(t *testing.T) {
 		t.Parallel()
@@ -319,8 +323,12 @@ func testErrors(t *testing.T, open opener) {
 			do   func(tx *store.Tx) error
 			want landfall.Kind
 		}{
-			{"a primary key again", func(tx *store.Tx) error { return tx.CreateRun(ctx, landfall.Run{ID: "r1", App: app.ID}) }, landfall.Conflict},
-			{"a reference to nothing", func(tx *store.Tx) error { return tx.CreateRun(ctx, landfall.Run{ID: "r2", App: "none"}) }, landfall.Conflict},
+			{"a primary key again", func(tx *store.Tx) error {
+				return tx.CreateRun(ctx, landfall.Run{ID: "r1", App: app.ID})
+			}, landfall.Conflict},
+			{"a reference to nothing", func(tx *store.Tx) error {
+				return tx.CreateRun(ctx, landfall.Run{ID: "r2", App: "none"})
+			}, landfall.Conflict},
 			{"a unique name again", func(tx *store.Tx) error {
 				if _, err := tx.CreateUnit(ctx, app, function("f")); err != nil {
 					return err
@@ -330,7 +338,9 @@ func testErrors(t *testing.T, open opener) {
 			}, landfall.Conflict},
 			{"no row", func(tx *store.Tx) error { return ignore(tx.Credentials(ctx, "none")) }, landfall.NotFound},
 			{"no row by name", func(tx *store.Tx) error { return ignore(tx.AppByName(ctx, "none")) }, landfall.NotFound},
-			{"a function's own error", func(*store.Tx) error { return &landfall.Error{Kind: landfall.Forbidden} }, landfall.Forbidden},
+			{"a function's own error", func(*store.Tx) error {
+				return &landfall.Error{Kind: landfall.Forbidden}
+			}, landfall.Forbidden},
 			{"an error of nobody's", func(*store.Tx) error { return errors.New("no") }, landfall.Internal},
 		} {
 			err := db.Update(ctx, c.do)

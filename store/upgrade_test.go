@@ -18,7 +18,8 @@ import (
 
 // A later program's migrations: one that goes well, and one that fails in its middle.
 const (
-	laterMigration  = "-- +goose Up\nALTER TABLE namespaces ADD COLUMN owner TEXT NOT NULL DEFAULT 'nobody';\n-- +goose Down\n"
+	laterMigration = "-- +goose Up\nALTER TABLE namespaces ADD COLUMN owner TEXT NOT NULL DEFAULT 'nobody';\n-- " +
+		"+goose Down\n"
 	brokenMigration = "-- +goose Up\nDELETE FROM namespaces;\nDROP TABLE nowhere;\n-- +goose Down\n"
 )
 
@@ -68,7 +69,8 @@ func TestUpgrade(t *testing.T) {
 
 			_, err := store.Open(ctx, where)
 			testkit.Kind(t, "the older program", err, landfall.Conflict)
-			for _, part := range []string{fmt.Sprintf("form %d", laterForm), fmt.Sprintf("up to %d", form), "newer", "restore a backup"} {
+			for _, part := range []string{fmt.Sprintf("form %d", laterForm), fmt.Sprintf("up to %d", form), "newer",
+				"restore a backup"} {
 				if !strings.Contains(landfall.MessageOf(err), part) {
 					t.Errorf("got %q, which does not say %q", landfall.MessageOf(err), part)
 				}
@@ -155,7 +157,8 @@ func TestUpgradeFails(t *testing.T) {
 func TestDumpedTables(t *testing.T) {
 	t.Parallel()
 	madeAgain := []string{
-		"builds", "gateways", "goose_db_version", "installations", "messages", "outcomes", "owners", "sessions", "sqlite_sequence", "visits", "workers",
+		"builds", "gateways", "goose_db_version", "installations", "messages", "outcomes", "owners", "sessions",
+		"sqlite_sequence", "visits", "workers",
 	}
 	for name, where := range wheres(t) {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +167,8 @@ func TestDumpedTables(t *testing.T) {
 			defer db.Close()
 			tables := testkit.Must(db.Tables(t.Context()))(t)
 			for _, table := range tables {
-				if !strings.HasPrefix(table, "river_") && !slices.Contains(madeAgain, table) && !slices.Contains(store.Dumped(), table) {
+				if !strings.HasPrefix(table, "river_") && !slices.Contains(madeAgain, table) &&
+					!slices.Contains(store.Dumped(), table) {
 					t.Errorf("the table %s is not in backups", table)
 				}
 			}
@@ -209,24 +213,29 @@ func TestUpgradeOfSharedDeliveries(t *testing.T) {
 				id                               int64
 			}{
 				{name: "good", address: "https://github.com/Harbor/shop.git", owner: "harbor", repository: "Shop", id: shop},
-				{name: "enterprise", address: "https://git.example.com/harbor/shop/", owner: "harbor", repository: "shop", id: shop},
+				{name: "enterprise", address: "https://git.example.com/harbor/shop/", owner: "harbor",
+					repository: "shop", id: shop},
 				{name: "forged", address: "https://github.com/evil/shop.git", owner: "harbor", repository: "vault", id: vault},
-				{name: "elsewhere", address: "https://evil.example.com/x/github.com/harbor/vault.git", owner: "harbor", repository: "vault", id: vault},
-				{name: "longer", address: "https://github.com/evil/myvault", owner: "evil", repository: "vault", id: vault},
-				{name: "quiet", address: "https://github.com/evil/own", owner: "evil", repository: "own", id: vault},
+				{name: "elsewhere", address: "https://evil.example.com/x/github.com/harbor/vault.git", owner: "harbor",
+					repository: "vault", id: vault}, {name: "longer", address: "https://github.com/evil/myvault", owner: "evil",
+					repository: "vault", id: vault}, {name: "quiet", address: "https://github.com/evil/own", owner: "evil",
+					repository: "own", id: vault},
 			} {
 				app := newApp(t, db, c.name)
 				update(t, db, func(tx *store.Tx) error {
-					return tx.Exec(ctx, `UPDATE apps SET repository = $2, github_id = $3, github_owner = $4, github_name = $5 WHERE id = $1`,
+					return tx.Exec(ctx,
+						`UPDATE apps SET repository = $2, github_id = $3, github_owner = $4, github_name = $5 WHERE id = $1`,
 						app.ID, c.address, c.id, c.owner, c.repository)
 				})
-				delivery := landfall.Delivery{ID: fmt.Sprint("d", c.id), Event: "push", Received: after(int(c.id)), Repository: c.id, Runs: []string{"good", "forged", "elsewhere", "enterprise", "longer"}}
+				delivery := landfall.Delivery{ID: fmt.Sprint("d", c.id), Event: "push", Received: after(int(c.id)),
+					Repository: c.id, Runs: []string{"good", "forged", "elsewhere", "enterprise", "longer"}}
 				if _, err := db.Delivery(ctx, "", delivery.ID); err != nil {
 					update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, delivery) })
 				}
 				// The app's own hook may name any delivery.
 				run := newRun(t, db, app, c.name, landfall.CommitSHA(strings.Repeat(fmt.Sprint(i), 40)), noon)
-				push := newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/main", After: run.Commit, Delivery: delivery.ID, Accepted: noon})
+				push := newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/main", After: run.Commit, Delivery: delivery.ID,
+					Accepted: noon})
 				update(t, db, func(tx *store.Tx) error { return tx.AddRunRef(ctx, run.ID, push) })
 			}
 			back(t, db, 8, "00008_shared_deliveries.sql")

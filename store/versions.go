@@ -37,19 +37,22 @@ func scope(kind landfall.UnitKind, namespace, app string) string {
 
 // Unit returns the unit for which an app uses a name. NotFound when there never was one.
 func (q queries) Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (Unit, error) {
-	return one(ctx, q, "store.Unit", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
+	return one(ctx, q, "store.Unit", scanUnit,
+		`SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
 		scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name)
 }
 
 // UnitInNamespace returns a function or package by namespace and name. NotFound when there never was one.
 func (q queries) UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (Unit, error) {
-	return one(ctx, q, "store.UnitInNamespace", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
+	return one(ctx, q, "store.UnitInNamespace", scanUnit,
+		`SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
 		scope(id.Kind, namespace, ""), id.Kind, id.Name)
 }
 
 // UnitsOf returns every unit that an app owns, retired ones included.
 func (q queries) UnitsOf(ctx context.Context, app string) ([]Unit, error) {
-	return list(ctx, q, "store.UnitsOf", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.app = $1 ORDER BY u.kind, u.name`, app)
+	return list(ctx, q, "store.UnitsOf", scanUnit,
+		`SELECT `+unitColumns+` FROM units u WHERE u.app = $1 ORDER BY u.kind, u.name`, app)
 }
 
 // UnitsInNamespace returns the units of a kind that are in force in a namespace.
@@ -66,12 +69,14 @@ func (tx *Tx) CreateUnit(ctx context.Context, app landfall.App, id landfall.Unit
 	if id.Kind.InNamespace() {
 		var err error
 		if u.LastNumber, err = one(ctx, tx.queries, op, scanValue[int64],
-			`SELECT COALESCE(MAX(last_number), 0) FROM units WHERE namespace = $1 AND kind = $2 AND name = $3`, app.Namespace, id.Kind, id.Name); err != nil {
+			`SELECT COALESCE(MAX(last_number), 0) FROM units WHERE namespace = $1 AND kind = $2 AND name = $3`, app.Namespace,
+			id.Kind, id.Name); err != nil {
 			return u, err
 		}
 	}
 	return u, tx.exec(ctx, op, `INSERT INTO units (id, scope, kind, name, namespace, app, last_number, retired)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, 0)`, u.ID, scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name, app.Namespace, app.ID, u.LastNumber)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 0)`, u.ID, scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name, app.Namespace,
+		app.ID, u.LastNumber)
 }
 
 // UpdateUnit stores a unit's owner, last number and whether it is retired.
@@ -80,15 +85,15 @@ func (tx *Tx) UpdateUnit(ctx context.Context, u Unit) error {
 		u.ID, u.App, u.LastNumber, u.Retired)
 }
 
-const versionColumns = `u.kind, u.name, u.namespace, u.app, v.number, v.uid, v.label, v.description, v.digest, v.spec, v.content,
-	v.commit_sha, v.created, v.production, v.retired`
+const versionColumns = `u.kind, u.name, u.namespace, u.app, v.number, v.uid, v.label, v.description, v.digest, v.spec,
+	v.content, v.commit_sha, v.created, v.production, v.retired`
 
 func scanVersion(row scanner) (landfall.Version, error) {
 	var v landfall.Version
 	var spec, content string
 	var created int64
-	err := row.Scan(&v.Unit.Kind, &v.Unit.Name, &v.Namespace, &v.App, &v.Number, &v.UID, &v.Label, &v.Description, &v.Digest,
-		&spec, &content, &v.Commit, &created, &v.Production, &v.Retired)
+	err := row.Scan(&v.Unit.Kind, &v.Unit.Name, &v.Namespace, &v.App, &v.Number, &v.UID, &v.Label,
+		&v.Description, &v.Digest, &spec, &content, &v.Commit, &created, &v.Production, &v.Retired)
 	v.Created = timeOf(created)
 	v.Spec = json.RawMessage(spec)
 	if content != "" {
@@ -99,52 +104,61 @@ func scanVersion(row scanner) (landfall.Version, error) {
 
 // CreateVersion stores a version of a unit.
 func (tx *Tx) CreateVersion(ctx context.Context, unit string, v landfall.Version) error {
-	return tx.exec(ctx, "store.CreateVersion", `INSERT INTO versions (unit, number, uid, label, description, digest, spec, content,
+	return tx.exec(ctx, "store.CreateVersion",
+		`INSERT INTO versions (unit, number, uid, label, description, digest, spec, content,
 			commit_sha, created, production, retired) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)`,
-		unit, v.Number, v.UID, v.Label, v.Description, v.Digest, string(v.Spec), string(v.Content), v.Commit, micros(v.Created), v.Production)
+		unit, v.Number, v.UID, v.Label, v.Description, v.Digest, string(v.Spec), string(v.Content), v.Commit,
+		micros(v.Created), v.Production)
 }
 
 // MarkVersion stores the fields of a version that change when an apply uses it again: where its content is stored, that
 // production had it, and that it is back in its tracker.
 func (tx *Tx) MarkVersion(ctx context.Context, unit string, v landfall.Version) error {
-	return tx.exec(ctx, "store.MarkVersion", `UPDATE versions SET content = $3, production = $4, retired = $5 WHERE unit = $1 AND number = $2`,
+	return tx.exec(ctx, "store.MarkVersion",
+		`UPDATE versions SET content = $3, production = $4, retired = $5 WHERE unit = $1 AND number = $2`,
 		unit, v.Number, string(v.Content), v.Production, v.Retired)
 }
 
 // VersionByDigest returns the newest version of a unit with a digest. NotFound when it has none.
 func (q queries) VersionByDigest(ctx context.Context, unit string, digest landfall.Digest) (landfall.Version, error) {
-	return one(ctx, q, "store.VersionByDigest", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+	return one(ctx, q, "store.VersionByDigest", scanVersion,
+		`SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
 		WHERE v.unit = $1 AND v.digest = $2 ORDER BY v.number DESC LIMIT 1`, unit, digest)
 }
 
 // VersionByNumber returns a version of a unit. NotFound when it has none of that number, or no longer.
 func (q queries) VersionByNumber(ctx context.Context, unit string, number int64) (landfall.Version, error) {
-	return one(ctx, q, "store.VersionByNumber", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+	return one(ctx, q, "store.VersionByNumber", scanVersion,
+		`SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
 		WHERE v.unit = $1 AND v.number = $2`, unit, number)
 }
 
 // VersionByUID returns a version of a unit. NotFound when it has none of that uid, or no longer.
 func (q queries) VersionByUID(ctx context.Context, unit string, uid landfall.UID) (landfall.Version, error) {
-	return one(ctx, q, "store.VersionByUID", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+	return one(ctx, q, "store.VersionByUID", scanVersion,
+		`SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
 		WHERE v.unit = $1 AND v.uid = $2`, unit, uid)
 }
 
 // Versions returns the versions of a unit in the order of their numbers: those in the unit's tracker and, with retired,
 // also those that left the spec and are still held.
 func (q queries) Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error) {
-	return list(ctx, q, "store.Versions", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+	return list(ctx, q, "store.Versions", scanVersion,
+		`SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
 		WHERE v.unit = $1 AND (v.retired = 0 OR $2 = 1) ORDER BY v.number`, unit, retired)
 }
 
 // VersionsAfter returns the versions in the tracker of a unit that come after a number, in the order of their numbers.
 func (q queries) VersionsAfter(ctx context.Context, unit string, after int64, limit int) ([]landfall.Version, error) {
-	return list(ctx, q, "store.VersionsAfter", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+	return list(ctx, q, "store.VersionsAfter", scanVersion,
+		`SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
 		WHERE v.unit = $1 AND v.number > $2 AND v.retired = 0 ORDER BY v.number LIMIT $3 + 0`, unit, after, limit)
 }
 
 // CountVersions returns how many versions a unit has in its tracker.
 func (q queries) CountVersions(ctx context.Context, unit string) (int, error) {
-	return one(ctx, q, "store.CountVersions", scanValue[int], `SELECT COUNT(*) FROM versions WHERE unit = $1 AND retired = 0`, unit)
+	return one(ctx, q, "store.CountVersions", scanValue[int],
+		`SELECT COUNT(*) FROM versions WHERE unit = $1 AND retired = 0`, unit)
 }
 
 // HasVersions reports whether a unit has versions in its tracker, and whether it has any at all, including those that
@@ -152,7 +166,8 @@ func (q queries) CountVersions(ctx context.Context, unit string) (int, error) {
 func (q queries) HasVersions(ctx context.Context, unit string) (tracked, held bool, err error) {
 	there, err := one(ctx, q, "store.HasVersions", func(row scanner) (there [2]bool, err error) {
 		return there, row.Scan(&there[0], &there[1])
-	}, `SELECT EXISTS (SELECT 1 FROM versions WHERE unit = $1 AND retired = 0), EXISTS (SELECT 1 FROM versions WHERE unit = $1)`, unit)
+	}, `SELECT EXISTS (SELECT 1 FROM versions WHERE unit = $1 AND retired = 0), EXISTS (SELECT 1 FROM versions
+		WHERE unit = $1)`, unit)
 	return there[0], there[1], err
 }
 
@@ -180,7 +195,8 @@ const aliasHolds = `(EXISTS (SELECT 1 FROM aliases al WHERE al.unit = v.unit AND
 
 // HeldVersion reports whether an accessible release, an alias or an execution that is not over holds a version.
 func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
-	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64], `SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
+	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64],
+		`SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
 		AND (EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0) OR `+aliasHolds+`
 			OR EXISTS (SELECT 1 FROM units u JOIN executions x ON x.namespace = u.namespace AND x.function = u.name
@@ -214,13 +230,15 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 // UnheldVersions returns the versions of an app that nothing keeps: they left the spec, or only branches other than
 // production had them; and no accessible release, alias or unfinished execution holds them.
 func (q queries) UnheldVersions(ctx context.Context, app string) ([]UnitNumber, error) {
-	return list(ctx, q, "store.Unheld", scanUnitNumber, `SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
+	return list(ctx, q, "store.Unheld", scanUnitNumber,
+		`SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
 		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
 		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0)
 		AND NOT `+aliasHolds+`
 		AND NOT EXISTS (SELECT 1 FROM executions x
-			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number AND x.finished = 0)
+			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number
+			AND x.finished = 0)
 		AND NOT EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
 			WHERE x.app = u.app AND x.finished = 0 AND gu.unit = v.unit AND gu.number = v.number)
 		AND NOT EXISTS (SELECT 1 FROM version_prefixes vp JOIN reservations rs ON rs.prefix = vp.prefix

@@ -18,9 +18,11 @@ func testVersions(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
 		f := newUnit(t, db, app, function("f"))
-		testkit.Same(t, "as stored", testkit.Must(db.Unit(ctx, app, function("f")))(t), store.Unit{ID: f.ID, Unit: function("f"), Namespace: "default", App: app.ID})
+		testkit.Same(t, "as stored", testkit.Must(db.Unit(ctx, app, function("f")))(t),
+			store.Unit{ID: f.ID, Unit: function("f"), Namespace: "default", App: app.ID})
 		testkit.Same(t, "in its namespace", testkit.Must(db.UnitInNamespace(ctx, "default", function("f")))(t), f)
-		testkit.Same(t, "a function as another app of the namespace sees it", testkit.Must(db.Unit(ctx, other, function("f")))(t), f)
+		testkit.Same(t, "a function as another app of the namespace sees it",
+			testkit.Must(db.Unit(ctx, other, function("f")))(t), f)
 		err := db.Update(ctx, func(tx *store.Tx) error {
 			_, err := tx.CreateUnit(ctx, other, function("f"))
 			return err
@@ -43,20 +45,24 @@ func testVersions(t *testing.T, open opener) {
 		a.LastNumber, a.Retired = 4, true
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateUnit(ctx, a) })
 		testkit.Same(t, "of the app", testkit.Must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{a, f, c})
-		testkit.Same(t, "in force", testkit.Must(db.UnitsInNamespace(ctx, "default", landfall.FunctionUnit))(t), []store.Unit{f})
+		testkit.Same(t, "in force", testkit.Must(db.UnitsInNamespace(ctx, "default", landfall.FunctionUnit))(t),
+			[]store.Unit{f})
 		f.App = ""
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateUnit(ctx, f) })
-		testkit.Same(t, "of the app, without one that was let go", testkit.Must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{a, c})
+		testkit.Same(t, "of the app, without one that was let go", testkit.Must(db.UnitsOf(ctx, app.ID))(t),
+			[]store.Unit{a, c})
 	})
 	t.Run("a version is what was stored", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		u := newUnit(t, db, app, function("f"))
-		v := landfall.Version{Unit: u.Unit, Namespace: "default", App: app.ID, Number: 1, UID: "aaaaaaaa", Label: "v1", Description: "It's the first.",
-			Digest: landfall.DigestOf([]byte("1")), Spec: json.RawMessage(`{"a": 1}`), Content: json.RawMessage(`{"b": 2}`), Commit: sha1, Created: noon,
+		v := landfall.Version{Unit: u.Unit, Namespace: "default", App: app.ID, Number: 1, UID: "aaaaaaaa", Label: "v1",
+			Description: "It's the first.", Digest: landfall.DigestOf([]byte("1")), Spec: json.RawMessage(`{"a": 1}`),
+			Content: json.RawMessage(`{"b": 2}`), Commit: sha1, Created: noon,
 			Production: true}
-		bare := landfall.Version{Unit: u.Unit, Namespace: "default", App: app.ID, Number: 2, UID: "bbbbbbbb", Digest: v.Digest, Spec: json.RawMessage(`{}`)}
+		bare := landfall.Version{Unit: u.Unit, Namespace: "default", App: app.ID, Number: 2, UID: "bbbbbbbb",
+			Digest: v.Digest, Spec: json.RawMessage(`{}`)}
 		for _, v := range []landfall.Version{v, bare} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateVersion(ctx, u.ID, v) })
 		}
@@ -70,7 +76,8 @@ func testVersions(t *testing.T, open opener) {
 		testkit.Kind(t, "no such number", err, landfall.NotFound)
 		_, err = db.VersionByDigest(ctx, u.ID, landfall.DigestOf([]byte("2")))
 		testkit.Kind(t, "no such digest", err, landfall.NotFound)
-		for what, twin := range map[string]landfall.Version{"number": {Number: 1, UID: "cccccccc"}, "uid": {Number: 3, UID: "aaaaaaaa"}} {
+		for what, twin := range map[string]landfall.Version{"number": {Number: 1, UID: "cccccccc"},
+			"uid": {Number: 3, UID: "aaaaaaaa"}} {
 			err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateVersion(ctx, u.ID, twin) })
 			// V3: no two versions of a unit have one number or one uid
 			testkit.Kind(t, "a second version with the "+what, err, landfall.Conflict)
@@ -84,14 +91,16 @@ func testVersions(t *testing.T, open opener) {
 		want := v
 		want.Content, want.Production, want.Retired = json.RawMessage(`{"key":"x"}`), true, true
 		changed := want
-		changed.Spec, changed.Digest, changed.UID, changed.Commit, changed.Created = json.RawMessage(`{"a":2}`), "sha256:0", "cccccccc", sha2, after(1)
+		changed.Spec, changed.Digest, changed.UID, changed.Commit, changed.Created = json.RawMessage(`{"a":2}`), "sha256:0",
+			"cccccccc", sha2, after(1)
 		update(t, db, func(tx *store.Tx) error { return tx.MarkVersion(ctx, u.ID, changed) })
 		// V1: a version's spec and what it is never change
 		testkit.Same(t, "the marked version", testkit.Must(db.VersionByNumber(ctx, u.ID, v.Number))(t), want)
 		testkit.Same(t, "the other", testkit.Must(db.VersionByNumber(ctx, u.ID, other.Number))(t), other)
 		testkit.Same(t, "the tracker", testkit.Must(db.Versions(ctx, u.ID, false))(t), []landfall.Version{other})
 		testkit.Same(t, "with retired ones", testkit.Must(db.Versions(ctx, u.ID, true))(t), []landfall.Version{want, other})
-		testkit.Same(t, "a page of the tracker", testkit.Must(db.VersionsAfter(ctx, u.ID, 0, 10))(t), []landfall.Version{other})
+		testkit.Same(t, "a page of the tracker", testkit.Must(db.VersionsAfter(ctx, u.ID, 0, 10))(t),
+			[]landfall.Version{other})
 		testkit.Same(t, "how many it has", testkit.Must(db.CountVersions(ctx, u.ID))(t), 1)
 		has := func() [2]bool {
 			tracked, held, err := db.HasVersions(ctx, u.ID)
@@ -130,22 +139,27 @@ func testGroups(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
-		full := landfall.Group{UID: "aaaaaaaa", App: app.ID, Digest: landfall.DigestOf(nil), Commit: sha1, Branch: "main", Clean: true, Message: "It's new",
-			Actor: "ada", Policy: &landfall.ReleasePolicy{Keep: 3, Branches: []string{"f*"}}, Created: noon}
+		full := landfall.Group{UID: "aaaaaaaa", App: app.ID, Digest: landfall.DigestOf(nil), Commit: sha1, Branch: "main",
+			Clean: true, Message: "It's new", Actor: "ada", Policy: &landfall.ReleasePolicy{Keep: 3, Branches: []string{"f*"}},
+			Created: noon}
 		bare := landfall.Group{UID: "bbbbbbbb", App: app.ID, Commit: sha2, Created: after(1)}
 		for _, g := range []landfall.Group{full, bare} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateGroup(ctx, g, nil) })
 		}
 		testkit.Same(t, "a full one", testkit.Must(db.Group(ctx, app.ID, full.UID))(t), full)
 		testkit.Same(t, "a bare one", testkit.Must(db.Group(ctx, app.ID, bare.UID))(t), bare)
-		testkit.Same(t, "newest first", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 10))(t), []store.GroupEntry{{Group: bare}, {Group: full}})
+		testkit.Same(t, "newest first", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 10))(t),
+			[]store.GroupEntry{{Group: bare}, {Group: full}})
 		testkit.Same(t, "one", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 1))(t), []store.GroupEntry{{Group: bare}})
 		newRelease(t, db, bare, false)
 		newRelease(t, db, full, true)
-		testkit.Same(t, "one with a release", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 1))(t), []store.GroupEntry{{Group: bare, Released: true}})
-		testkit.Same(t, "the next page", testkit.Must(db.Groups(ctx, app.ID, after(1), 10))(t), []store.GroupEntry{{Group: full, Released: true, Expired: true}})
+		testkit.Same(t, "one with a release", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 1))(t),
+			[]store.GroupEntry{{Group: bare, Released: true}})
+		testkit.Same(t, "the next page", testkit.Must(db.Groups(ctx, app.ID, after(1), 10))(t),
+			[]store.GroupEntry{{Group: full, Released: true, Expired: true}})
 		testkit.Same(t, "of a commit", testkit.Must(db.GroupsOfCommit(ctx, app.ID, string(sha1)))(t), []landfall.Group{full})
-		testkit.Same(t, "of its first digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "2222222"))(t), []landfall.Group{bare})
+		testkit.Same(t, "of its first digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "2222222"))(t),
+			[]landfall.Group{bare})
 		testkit.Same(t, "of other digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "1111112"))(t), nil)
 		_, err := db.Group(ctx, app.ID, "cccccccc")
 		testkit.Kind(t, "no group version", err, landfall.NotFound, "cccccccc")
@@ -158,7 +172,8 @@ func testGroups(t *testing.T, open opener) {
 		app := newApp(t, db, "shop")
 		g := landfall.Group{UID: "aaaaaaaa", App: app.ID, Commit: "ffffffffffffffffffffffffffffffffffffffff", Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateGroup(ctx, g, nil) })
-		testkit.Same(t, "by its first digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "fffffff"))(t), []landfall.Group{g})
+		testkit.Same(t, "by its first digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "fffffff"))(t),
+			[]landfall.Group{g})
 	})
 	t.Run("the units of a group version stand in the order of the kinds, then by name", func(t *testing.T) {
 		t.Parallel()
@@ -195,9 +210,12 @@ func testGroups(t *testing.T, open opener) {
 		testkit.Same(t, "with a version of another digest", testkit.Must(db.GroupComplete(ctx, app.ID, g.UID))(t), false)
 		made := foreign
 		made.Digest = v.Digest
-		update(t, db, func(tx *store.Tx) error { return tx.ReplaceGroupUnits(ctx, g, []store.GroupUnit{made, inForce(w, x)}) })
+		update(t, db, func(tx *store.Tx) error {
+			return tx.ReplaceGroupUnits(ctx, g, []store.GroupUnit{made, inForce(w, x)})
+		})
 		testkit.Same(t, "whole again", testkit.Must(db.GroupComplete(ctx, app.ID, g.UID))(t), true)
-		testkit.Same(t, "its units", testkit.Must(db.GroupUnits(ctx, app.ID, g.UID))(t), []store.GroupUnit{made, inForce(w, x)})
+		testkit.Same(t, "its units", testkit.Must(db.GroupUnits(ctx, app.ID, g.UID))(t),
+			[]store.GroupUnit{made, inForce(w, x)})
 	})
 	t.Run("the log of applies", func(t *testing.T) {
 		t.Parallel()
@@ -224,7 +242,8 @@ func testGroups(t *testing.T, open opener) {
 		testkit.Kind(t, "before the first", err, landfall.NotFound)
 		_, err = db.LastApply(ctx, app.ID, "refs/heads/g", time.Time{})
 		testkit.Kind(t, "of another reference", err, landfall.NotFound)
-		testkit.Same(t, "of a group version", testkit.Must(db.AppliesOf(ctx, app.ID, "aaaaaaaa"))(t), []landfall.Apply{first, preview})
+		testkit.Same(t, "of a group version", testkit.Must(db.AppliesOf(ctx, app.ID, "aaaaaaaa"))(t),
+			[]landfall.Apply{first, preview})
 		testkit.Same(t, "of none", testkit.Must(db.AppliesOf(ctx, app.ID, "cccccccc"))(t), nil)
 	})
 	t.Run("production marks what it has", func(t *testing.T) {
@@ -232,7 +251,8 @@ func testGroups(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		u, w := newUnit(t, db, app, function("f")), newUnit(t, db, app, function("g"))
-		v, older, x := newVersion(t, db, u, "aaaaaaaa", false), newVersion(t, db, u, "bbbbbbbb", false), newVersion(t, db, w, "aaaaaaaa", false)
+		v, older, x := newVersion(t, db, u, "aaaaaaaa", false), newVersion(t, db, u, "bbbbbbbb", false),
+			newVersion(t, db, w, "aaaaaaaa", false)
 		v.Retired, u.Retired, u.LastNumber = true, true, 2
 		w.Retired, w.LastNumber = true, 1
 		update(t, db, func(tx *store.Tx) error { return tx.MarkVersion(ctx, u.ID, v) })
@@ -241,7 +261,8 @@ func testGroups(t *testing.T, open opener) {
 		g := newGroup(t, db, app, "aaaaaaaa", "", inForce(u, v))
 		update(t, db, func(tx *store.Tx) error { return tx.MarkProduction(ctx, app.ID, g.UID) })
 		v.Production, v.Retired, u.Retired = true, false, false
-		testkit.Same(t, "the versions of one unit", testkit.Must(db.Versions(ctx, u.ID, true))(t), []landfall.Version{v, older})
+		testkit.Same(t, "the versions of one unit", testkit.Must(db.Versions(ctx, u.ID, true))(t),
+			[]landfall.Version{v, older})
 		testkit.Same(t, "of the other", testkit.Must(db.Versions(ctx, w.ID, true))(t), []landfall.Version{x})
 		testkit.Same(t, "the units", testkit.Must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{u, w})
 	})

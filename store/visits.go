@@ -25,18 +25,21 @@ func (tx *Tx) CreateVisit(ctx context.Context, code, session string, v Visit, no
 		return err
 	}
 	err := tx.exec(ctx, op, `DELETE FROM visits WHERE session = $1 AND hash IN (
-		SELECT o.hash FROM visits o WHERE o.session = $1 ORDER BY o.expires DESC, o.hash LIMIT $2 + 0 OFFSET $3 + 0)`, of, most, most-1)
+		SELECT o.hash FROM visits o WHERE o.session = $1 ORDER BY o.expires DESC, o.hash LIMIT $2 + 0 OFFSET $3 + 0)`, of,
+		most, most-1)
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, op, `INSERT INTO visits (hash, session, host, challenge, path, expires) VALUES ($1, $2, $3, $4, $5, $6)`,
+	return tx.exec(ctx, op,
+		`INSERT INTO visits (hash, session, host, challenge, path, expires) VALUES ($1, $2, $3, $4, $5, $6)`,
 		landfall.DigestOf([]byte(code)), of, v.Host, v.Challenge, v.Path, micros(expires))
 }
 
 // BeginVisit turns a code into a visit at a host: whoever has secret then acts as the person for whom the code was
 // made. It returns where the visit begins, and when the session ends, with which the visit ends. NotFound when the code
 // is not known, over or used, or belongs to another host or browser, or its session has ended.
-func (tx *Tx) BeginVisit(ctx context.Context, code, host, nonce, secret string, now time.Time) (path string, expires time.Time, err error) {
+func (tx *Tx) BeginVisit(ctx context.Context, code, host, nonce, secret string, now time.Time) (path string,
+	expires time.Time, err error) {
 	const op landfall.Op = "store.BeginVisit"
 	expires, err = one(ctx, tx.queries, op, scanTime, `SELECT s.expires FROM visits v JOIN sessions s ON s.hash = v.session
 		WHERE v.hash = $1 AND s.expires > $2`, landfall.DigestOf([]byte(code)), micros(now))
@@ -45,7 +48,8 @@ func (tx *Tx) BeginVisit(ctx context.Context, code, host, nonce, secret string, 
 	}
 	path, err = one(ctx, tx.queries, op, scanValue[string], `UPDATE visits SET hash = $1, challenge = '', expires = $2
 		WHERE hash = $3 AND host = $4 AND challenge = $5 AND expires > $6 RETURNING path`,
-		landfall.DigestOf([]byte(secret)), micros(expires), landfall.DigestOf([]byte(code)), host, landfall.DigestOf([]byte(nonce)), micros(now))
+		landfall.DigestOf([]byte(secret)), micros(expires), landfall.DigestOf([]byte(code)), host,
+		landfall.DigestOf([]byte(nonce)), micros(now))
 	return path, expires, err
 }
 
@@ -60,5 +64,6 @@ func scanTime(row scanner) (time.Time, error) {
 func (q queries) VisitToken(ctx context.Context, secret, host string, now time.Time) (landfall.Token, error) {
 	return one(ctx, q, "store.VisitToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
 		FROM visits v JOIN sessions s ON s.hash = v.session JOIN tokens t ON t.hash = s.token
-		WHERE v.hash = $1 AND v.host = $2 AND v.challenge = '' AND s.expires > $3`, landfall.DigestOf([]byte(secret)), host, micros(now))
+		WHERE v.hash = $1 AND v.host = $2 AND v.challenge = '' AND s.expires > $3`, landfall.DigestOf([]byte(secret)), host,
+		micros(now))
 }

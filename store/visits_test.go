@@ -12,7 +12,8 @@ import (
 
 func testVisits(t *testing.T, open opener) {
 	t.Helper()
-	ada := landfall.Token{Hash: landfall.DigestOf([]byte("ada's token")), Name: "ada", Scope: landfall.ScopeRead, Created: noon}
+	ada := landfall.Token{Hash: landfall.DigestOf([]byte("ada's token")), Name: "ada", Scope: landfall.ScopeRead,
+		Created: noon}
 	ask := store.Visit{Host: "shop.releases.test", Challenge: landfall.DigestOf([]byte("nonce")), Path: "/cart"}
 	ends := noon.Add(time.Hour)
 	coded := func(t *testing.T) *store.DB {
@@ -29,7 +30,8 @@ func testVisits(t *testing.T, open opener) {
 		})
 		return db
 	}
-	begin := func(t *testing.T, db *store.DB, code, host, nonce string, at time.Time) (path string, expires time.Time, err error) {
+	begin := func(t *testing.T, db *store.DB, code, host, nonce string, at time.Time) (path string, expires time.Time,
+		err error) {
 		t.Helper()
 		err = db.Update(t.Context(), func(tx *store.Tx) error {
 			path, expires, err = tx.BeginVisit(t.Context(), code, host, nonce, "visit", at)
@@ -74,8 +76,14 @@ func testVisits(t *testing.T, open opener) {
 		gone(t, db, "code", ask.Host, noon)
 	})
 	for name, end := range map[string]func(*testing.T, *store.Tx) error{
-		"its session":            func(t *testing.T, tx *store.Tx) error { t.Helper(); return tx.DeleteSession(t.Context(), "session") },
-		"the token that is gone": func(t *testing.T, tx *store.Tx) error { t.Helper(); return tx.ForgetToken(t.Context(), "ada") },
+		"its session": func(t *testing.T, tx *store.Tx) error {
+			t.Helper()
+			return tx.DeleteSession(t.Context(), "session")
+		},
+		"the token that is gone": func(t *testing.T, tx *store.Tx) error {
+			t.Helper()
+			return tx.ForgetToken(t.Context(), "ada")
+		},
 	} {
 		t.Run("a visit ends with "+name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,8 @@ func (tx *Tx) RecordWorker(ctx context.Context, worker string, until time.Time) 
 	if until.IsZero() {
 		dead = worker
 	}
-	err := tx.exec(ctx, "store.Working", `DELETE FROM workers WHERE process = $1 OR until < $2`, dead, micros(until.Add(-forgetWorkers)))
+	err := tx.exec(ctx, "store.Working", `DELETE FROM workers WHERE process = $1 OR until < $2`, dead,
+		micros(until.Add(-forgetWorkers)))
 	if err != nil || until.IsZero() {
 		return err
 	}

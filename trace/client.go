@@ -27,7 +27,8 @@ var _ otlptrace.Client = (*client)(nil)
 
 func newClient(s settings) *client {
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: s.tls, ForceAttemptHTTP2: true, MaxConnsPerHost: 1, IdleConnTimeout: time.Minute,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: s.tls, ForceAttemptHTTP2: true, MaxConnsPerHost: 1,
+		IdleConnTimeout: time.Minute,
 	}
 	return &client{s, &http.Client{
 		Transport: transport, Timeout: s.timeout,

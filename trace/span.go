@@ -38,8 +38,8 @@ func Report(report landfall.Report) []Attribute {
 // may belong to several runs.
 func Comment(comment landfall.Comment) []Attribute {
 	return []Attribute{
-		Step(landfall.StepReport), semconv.VCSOwnerName(comment.Repository.Owner), semconv.VCSRepositoryName(comment.Repository.Name),
-		semconv.VCSChangeID(strconv.Itoa(comment.Number)),
+		Step(landfall.StepReport), semconv.VCSOwnerName(comment.Repository.Owner),
+		semconv.VCSRepositoryName(comment.Repository.Name), semconv.VCSChangeID(strconv.Itoa(comment.Number)),
 	}
 }
 
@@ -47,7 +47,8 @@ func Comment(comment landfall.Comment) []Attribute {
 // yet, and the kind of trigger; none when it is called by its name.
 func Function(namespace, name string, version landfall.UID, execution string, by landfall.UnitKind) []Attribute {
 	all := []Attribute{
-		semconv.FaaSInvokedName(namespace + "/" + name), semconv.FaaSInvokedProviderKey.String("landfall"), semconv.FaaSVersion(string(version)),
+		semconv.FaaSInvokedName(namespace + "/" + name), semconv.FaaSInvokedProviderKey.String("landfall"),
+		semconv.FaaSVersion(string(version)),
 		triggeredBy(by),
 	}
 	if execution != "" {
@@ -64,7 +65,8 @@ func triggeredBy(kind landfall.UnitKind) Attribute {
 		return semconv.FaaSTriggerTimer
 	case landfall.QueueTrigger:
 		return semconv.FaaSTriggerPubSub
-	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit, landfall.SecretUnit:
+	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
+		landfall.SecretUnit:
 	}
 	return semconv.FaaSTriggerOther
 }

@@ -28,8 +28,8 @@ type Tracer struct {
 
 // Open returns a Tracer that sends spans to the address in the environment; nil when there is none. getenv is
 // os.Getenv: the SDK reads the other variables (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
-// OTEL_BSP_…) by itself. Invalid when a variable has a wrong value. The address need not be reachable; when it is not,
-// that is logged.
+// OTEL_BSP_…) by itself. Invalid when a variable has a wrong value. The address need not be reachable; when it is
+// not, that is logged.
 func Open(ctx context.Context, getenv func(string) string, version string, logger *slog.Logger) (*Tracer, error) {
 	s, wanted, err := read(getenv)
 	if err != nil || !wanted {
@@ -44,7 +44,8 @@ func Open(ctx context.Context, getenv func(string) string, version string, logge
 	of, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(semconv.ServiceName("landfall"), semconv.ServiceVersion(version)), resource.WithFromEnv())
 	if err != nil {
-		return nil, &landfall.Error{Op: "trace.Open", Kind: landfall.Invalid, Message: "OTEL_RESOURCE_ATTRIBUTES cannot be read: " + err.Error(), Err: err}
+		return nil, &landfall.Error{Op: "trace.Open", Kind: landfall.Invalid,
+			Message: "OTEL_RESOURCE_ATTRIBUTES cannot be read: " + err.Error(), Err: err}
 	}
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of))
 	return &Tracer{provider.Tracer(name, trace.WithInstrumentationVersion(version)), provider}, nil

@@ -28,7 +28,9 @@ func open(t *testing.T, log *logtest.Buffer, environment ...string) (*trace.Trac
 		name, value, _ := strings.Cut(line, "=")
 		values[name] = value
 	}
-	return trace.Open(t.Context(), func(name string) string { return values[name] }, "1", slog.New(slog.NewTextHandler(log, nil)))
+	return trace.Open(t.Context(), func(name string) string {
+		return values[name]
+	}, "1", slog.New(slog.NewTextHandler(log, nil)))
 }
 
 // What cannot be meant stops the start, with the variable that says it; secrets are not shown.
@@ -40,19 +42,21 @@ func TestSettings(t *testing.T) {
 		endpoint:                    "off",
 		"OTEL_TRACES_EXPORTER=none": "off",
 		"OTEL_TRACES_EXPORTER=otlp": "on",
-		"OTEL_TRACES_EXPORTER=zipkin|" + endpoint + "http://localhost:1":                           `OTEL_TRACES_EXPORTER is "zipkin"`,
-		"OTEL_SDK_DISABLED=True|" + endpoint + "http://localhost:1":                                "off",
-		endpoint + "localhost:4318":                                                                "OTEL_EXPORTER_OTLP_ENDPOINT is no address",
-		endpoint + "http://me:canary@localhost:4318":                                               "OTEL_EXPORTER_OTLP_ENDPOINT is no address",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://localhost:1":                                   "on",
-		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_TIMEOUT=10s":                             `OTEL_EXPORTER_OTLP_TIMEOUT is "10s"`,
-		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=br":                   `OTEL_EXPORTER_OTLP_TRACES_COMPRESSION is "br"`,
-		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_HEADERS=canary":                          "OTEL_EXPORTER_OTLP_HEADERS is no list",
-		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_HEADERS=a=canary%0d%0ab":                 "OTEL_EXPORTER_OTLP_HEADERS is no list",
-		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_PROTOCOL=grpc":                           `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc"`,
-		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere":                    `OTEL_EXPORTER_OTLP_CERTIFICATE is "/nowhere"`,
-		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_CLIENT_KEY=/nowhere":                     "OTEL_EXPORTER_OTLP_CLIENT_KEY name no certificate",
-		endpoint + "grpc://x|OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:1/p":              "on",
+		"OTEL_TRACES_EXPORTER=zipkin|" + endpoint +
+			"http://localhost:1": `OTEL_TRACES_EXPORTER is "zipkin"`,
+		"OTEL_SDK_DISABLED=True|" + endpoint + "http://localhost:1":    "off",
+		endpoint + "localhost:4318":                                    "OTEL_EXPORTER_OTLP_ENDPOINT is no address",
+		endpoint + "http://me:canary@localhost:4318":                   "OTEL_EXPORTER_OTLP_ENDPOINT is no address",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://localhost:1":       "on",
+		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_TIMEOUT=10s": `OTEL_EXPORTER_OTLP_TIMEOUT is "10s"`, endpoint +
+			"http://localhost:1|OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=br": `OTEL_EXPORTER_OTLP_TRACES_COMPRESSION is "br"`,
+		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_HEADERS=canary":          "OTEL_EXPORTER_OTLP_HEADERS is no list",
+		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_HEADERS=a=canary%0d%0ab": "OTEL_EXPORTER_OTLP_HEADERS is no list",
+		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_PROTOCOL=grpc":           `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc"`,
+		endpoint +
+			"http://localhost:1|OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere": `OTEL_EXPORTER_OTLP_CERTIFICATE is "/nowhere"`,
+		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_CLIENT_KEY=/nowhere": "OTEL_EXPORTER_OTLP_CLIENT_KEY name no " +
+			"certificate", endpoint + "grpc://x|OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:1/p": "on",
 		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf":                  "on",
 		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_HEADERS=api-key=a%20b, other=c":          "on",
 		endpoint + "http://localhost:1|OTEL_EXPORTER_OTLP_COMPRESSION=gzip|OTEL_TRACES_EXPORTER= ": "on",
@@ -93,8 +97,8 @@ func TestCollectorReturns(t *testing.T) {
 		}
 	}))
 	defer collector.Close()
-	tracer, err := open(t, &logtest.Buffer{}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+collector.URL+"/as/it/is", "OTEL_EXPORTER_OTLP_COMPRESSION=gzip",
-		"OTEL_EXPORTER_OTLP_HEADERS=api-key=a%20b")
+	tracer, err := open(t, &logtest.Buffer{}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+collector.URL+"/as/it/is",
+		"OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_EXPORTER_OTLP_HEADERS=api-key=a%20b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +115,8 @@ func TestCollectorReturns(t *testing.T) {
 // A Tracer that is none costs nothing.
 func TestNone(t *testing.T) { //nolint:paralleltest // what allocates is counted
 	var none *trace.Tracer
-	handler, transport, log := http.NotFoundHandler(), http.DefaultTransport, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
+	handler, transport, log := http.NotFoundHandler(), http.DefaultTransport,
+		slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	allocated := testing.AllocsPerRun(100, func() {
 		ctx, span := none.Start(context.Background(), "work")

@@ -37,7 +37,8 @@ func TooDeep(name string) bool { return strings.Count(name, "/") > MaxDepth }
 
 // Of returns the tree of files, each with its path.
 func Of(files []landfall.File) *Tree {
-	t := &Tree{files: make(map[string]landfall.File, len(files)), folders: map[string]bool{".": true}, resolved: map[string]place{}}
+	t := &Tree{files: make(map[string]landfall.File, len(files)), folders: map[string]bool{".": true},
+		resolved: map[string]place{}}
 	for _, f := range files {
 		t.files[f.Path] = f
 		for folder := path.Dir(f.Path); !t.folders[folder]; folder = path.Dir(folder) {
@@ -171,7 +172,9 @@ func (e *expansion) expand(f landfall.File, at string, depth int) (found []landf
 		f.Path = at
 		return []landfall.File{f}, true
 	}
-	first, _ := slices.BinarySearchFunc(e.sorted, to+"/", func(f landfall.File, p string) int { return strings.Compare(f.Path, p) })
+	first, _ := slices.BinarySearchFunc(e.sorted, to+"/", func(f landfall.File, p string) int {
+		return strings.Compare(f.Path, p)
+	})
 	for _, below := range e.sorted[first:] {
 		if !IsBelow(to, below.Path) {
 			break

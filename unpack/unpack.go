@@ -83,7 +83,8 @@ type unpacking struct {
 const twice = "has %q twice, or below another file"
 
 func (u *unpacking) invalid(cause error, format string, args ...any) error {
-	return &landfall.Error{Op: "unpack.Zip", Kind: landfall.Invalid, Err: cause, Message: u.called + " " + fmt.Sprintf(format, args...)}
+	return &landfall.Error{Op: "unpack.Zip", Kind: landfall.Invalid, Err: cause,
+		Message: u.called + " " + fmt.Sprintf(format, args...)}
 }
 
 // create makes a file or a link, and its folders.
@@ -105,7 +106,9 @@ func (u *unpacking) file(f *zip.File) error {
 	if f.Mode()&0o111 != 0 {
 		mode = executable
 	}
-	if mode == executable { // a process that is just being started would hold the file open for writing, and then the file cannot be executed (ETXTBSY)
+	// a process that is just being started would hold the file open for writing, and then the file cannot be executed
+	// (ETXTBSY)
+	if mode == executable {
 		syscall.ForkLock.RLock()
 		defer syscall.ForkLock.RUnlock()
 	}

@@ -56,8 +56,9 @@ func into(t *testing.T, data []byte) (dir string, err error) {
 // Files come with their modes, and links lead where they led, whatever the order is.
 func TestZip(t *testing.T) {
 	t.Parallel()
-	dir, err := into(t, archive(t, entry{"node_modules/.bin/tool", "../tool/cli.js", link}, entry{"alias", "node_modules", link},
-		entry{"node_modules/tool/", "", fs.ModeDir | 0o755}, entry{"node_modules/tool/cli.js", "code", 0o755}, entry{"none", "nowhere", link}, entry{"self", "self", link}))
+	dir, err := into(t, archive(t, entry{"node_modules/.bin/tool", "../tool/cli.js", link},
+		entry{"alias", "node_modules", link}, entry{"node_modules/tool/", "", fs.ModeDir | 0o755},
+		entry{"node_modules/tool/cli.js", "code", 0o755}, entry{"none", "nowhere", link}, entry{"self", "self", link}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,8 @@ func TestZip(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "alias/.bin/tool")); err != nil || string(text) != "code" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	for name, want := range map[string]string{"node_modules/.bin/tool": "../tool/cli.js", "alias": "node_modules", "none": "nowhere", "self": "self"} {
+	for name, want := range map[string]string{"node_modules/.bin/tool": "../tool/cli.js", "alias": "node_modules",
+		"none": "nowhere", "self": "self"} {
 		if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || target != want {
 			t.Errorf("%s leads to %q, %v; want %s", name, target, err, want)
 		}
@@ -79,13 +81,14 @@ func TestZip(t *testing.T) {
 func TestZipRefuses(t *testing.T) {
 	t.Parallel()
 	for says, entries := range map[string][]entry{
-		`"../out"`:                         {{"../out", "x", 0o644}},
-		`"/out"`:                           {{"/out", "x", 0o644}},
-		`"a\\out"`:                         {{`a\out`, "x", 0o644}},
-		`symbolic link "absolute"`:         {{"absolute", "/etc", link}},
-		`symbolic link "up"`:               {{"up", "..", link}},
-		`symbolic link "a/b/chain"`:        {{"a/b/chain", "../up", link}, {"a/up", "../..", link}},
-		`symbolic link "through links"`:    {{"d", ".", link}, {"through links", strings.Repeat("d/", 20) + "..", link}}, // the system follows 40
+		`"../out"`:                  {{"../out", "x", 0o644}},
+		`"/out"`:                    {{"/out", "x", 0o644}},
+		`"a\\out"`:                  {{`a\out`, "x", 0o644}},
+		`symbolic link "absolute"`:  {{"absolute", "/etc", link}},
+		`symbolic link "up"`:        {{"up", "..", link}},
+		`symbolic link "a/b/chain"`: {{"a/b/chain", "../up", link}, {"a/up", "../..", link}},
+		// the system follows 40
+		`symbolic link "through links"`:    {{"d", ".", link}, {"through links", strings.Repeat("d/", 20) + "..", link}},
 		`"l/x" twice, or below another`:    {{"l", "a", link}, {"l/x", "../..", link}, {"a/f", "", 0o644}},
 		`symbolic link "missing"`:          {{"missing", "../missing", link}},
 		`"l" twice, or below another`:      {{"l", "..", link}, {"l/out", "x", 0o644}},
@@ -97,7 +100,8 @@ func TestZipRefuses(t *testing.T) {
 		`"zero", whose target is no path`:  {{"zero", "a\x00b", link}},
 		"has no file":                      {{"folder/", "", fs.ModeDir | 0o755}},
 		"more bytes than the limit":        {{"large", strings.Repeat("x", 10001), 0o644}},
-		"has 11 files; the limit is 10":    {{"0", "", 0}, {"1", "", 0}, {"2", "", 0}, {"3", "", 0}, {"4", "", 0}, {"5", "", 0}, {"6", "", 0}, {"7", "", 0}, {"8", "", 0}, {"9", "", 0}, {"10", "", 0}},
+		"has 11 files; the limit is 10": {{"0", "", 0}, {"1", "", 0}, {"2", "", 0}, {"3", "", 0}, {"4", "", 0},
+			{"5", "", 0}, {"6", "", 0}, {"7", "", 0}, {"8", "", 0}, {"9", "", 0}, {"10", "", 0}},
 		"has more bytes than the limit":    {{"long", strings.Repeat("x", 5000), link}},
 		`has "damaged", which is damaged`:  {{"damaged", "the text", 0o644}},
 		"in more than 300 folders":         {{strings.Repeat("d/", 301) + "f", "x", 0o644}},
@@ -110,7 +114,8 @@ func TestZipRefuses(t *testing.T) {
 			data = []byte("text")
 		}
 		dir, err := into(t, data)
-		if landfall.KindOf(err) != landfall.Invalid || err == nil || !strings.Contains(landfall.MessageOf(err), says) || !strings.HasPrefix(landfall.MessageOf(err), "it ") {
+		if landfall.KindOf(err) != landfall.Invalid || err == nil || !strings.Contains(landfall.MessageOf(err), says) ||
+			!strings.HasPrefix(landfall.MessageOf(err), "it ") {
 			t.Errorf("got %v: %v, want %s", landfall.KindOf(err), err, says)
 		}
 		if _, err := os.Lstat(filepath.Join(filepath.Dir(dir), "out")); err == nil {
@@ -129,7 +134,8 @@ func TestZipOfManyLinks(t *testing.T) {
 		entries = append(entries, entry{fmt.Sprintf("l%d", i), strings.Repeat("d/../", 500) + deep, link})
 	}
 	data, dir := archive(t, entries...), t.TempDir()
-	if err := unpack.Zip(dir, "it", bytes.NewReader(data), int64(len(data)), unpack.Limits{Files: many + 1, Bytes: 100 << 20}); err != nil {
+	if err := unpack.Zip(dir, "it", bytes.NewReader(data), int64(len(data)),
+		unpack.Limits{Files: many + 1, Bytes: 100 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, deep)); err != nil || string(text) != "text" {

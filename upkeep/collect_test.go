@@ -59,26 +59,32 @@ func newHoldings(t *testing.T) *shop {
 			_, made := tx.CreateUnit(ctx, app, id)
 			err = errors.Join(err, made)
 		}
-		err = errors.Join(err, tx.CreateRun(ctx, landfall.Run{ID: "run", App: app.ID, State: landfall.RunRunning, Created: noon}))
-		for _, name := range []string{"waslive", "live", "tagged", "aliased", "called", "old", "reserved", "shared", "newest"} {
+		err = errors.Join(err, tx.CreateRun(ctx,
+			landfall.Run{ID: "run", App: app.ID, State: landfall.RunRunning, Created: noon}))
+		for _, name := range []string{"waslive", "live", "tagged", "aliased", "called", "old", "reserved", "shared",
+			"newest"} {
 			pages, archive := []string{"pages/" + name + "/"}, "packages/"+name+"/"
 			if name == "newest" {
 				pages = append(pages, "pages/shared/")
 			}
 			_, reserved := tx.Reserve(ctx, "run", app.ID, append(pages, archive), noon)
-			err = errors.Join(err, reserved, release(ctx, tx, app, name, map[landfall.UnitID][]string{static: pages, packaged: {archive}, function: nil}))
+			err = errors.Join(err, reserved, release(ctx, tx, app, name,
+				map[landfall.UnitID][]string{static: pages, packaged: {archive}, function: nil}))
 			s.objects.put(pages[0]+page, pages[0]+"style.css", archive+"deploy.zip")
 		}
 		err = errors.Join(err, tx.DropReservations(ctx, "run"))
 		_, reserved := tx.Reserve(ctx, "run", app.ID, []string{"pages/reserved/"}, noon)
 		by := deploy.Mover{Actor: "ada", At: noon}
-		err = errors.Join(err, reserved, deploy.MoveLive(ctx, tx, &app, "waslive", by), deploy.MoveLive(ctx, tx, &app, "live", by),
+		err = errors.Join(err, reserved, deploy.MoveLive(ctx, tx, &app, "waslive", by),
+			deploy.MoveLive(ctx, tx, &app, "live", by),
 			deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: "spare", Kind: landfall.HandTag, Release: "tagged"}, by))
 		row, found := tx.Unit(ctx, app, function)
-		_, aliased := versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: "stable", Create: true, To: []versioning.Weight{{Selector: "4", Percent: 100}}, At: noon})
-		called := landfall.Execution{ID: "called", AppID: app.ID, Namespace: app.Namespace, Function: function.Name, Number: 5, Group: "called",
-			State: landfall.ExecutionQueued, Async: true, Created: noon}
-		return errors.Join(err, found, aliased, tx.AcceptExecution(ctx, called, []byte("{}"), store.WaitingLimit{Count: 1, Bytes: 10}))
+		_, aliased := versioning.SetAlias(ctx, tx, row,
+			versioning.NewAlias{Name: "stable", Create: true, To: []versioning.Weight{{Selector: "4", Percent: 100}}, At: noon})
+		called := landfall.Execution{ID: "called", AppID: app.ID, Namespace: app.Namespace, Function: function.Name,
+			Number: 5, Group: "called", State: landfall.ExecutionQueued, Async: true, Created: noon}
+		return errors.Join(err, found, aliased,
+			tx.AcceptExecution(ctx, called, []byte("{}"), store.WaitingLimit{Count: 1, Bytes: 10}))
 	})
 	return s
 }
@@ -102,7 +108,8 @@ func (s *shop) wantHeld(what string, pages, packages []string) {
 	}
 	slices.Sort(versions)
 	testkit.EqualList(s.T, what+": versions of the package", versions, packages)
-	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Receiver.DB.Prefixes(s.T.Context()))(s.T)), len(pages)+len(packages))
+	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Receiver.DB.Prefixes(s.T.Context()))(s.T)),
+		len(pages)+len(packages))
 }
 
 // A collection leaves what is live or was, what has a tag, what an alias or a call still needs, what a run reserves,
@@ -128,7 +135,8 @@ func TestCollect(t *testing.T) {
 		return errors.Join(err, removed, tx.DropReservations(t.Context(), "run"))
 	})
 	collect()
-	s.wantHeld("the run is over, and the alias gone", []string{"live", "newest", "shared", "tagged", "waslive"}, []string{"called", "live", "newest", "tagged", "waslive"})
+	s.wantHeld("the run is over, and the alias gone", []string{"live", "newest", "shared", "tagged", "waslive"},
+		[]string{"called", "live", "newest", "tagged", "waslive"})
 }
 
 // Wherever a collection is broken off, it has taken nothing of what is held; what it was about to delete cannot be held
@@ -169,6 +177,7 @@ func TestCollectionIsBrokenOff(t *testing.T) {
 		if err := s.upkeep.Collect(t.Context(), accepttest.AppID); err != nil {
 			t.Fatal(err)
 		}
-		s.wantHeld("in the end", []string{"live", "newest", "reserved", "shared", "tagged", "waslive"}, []string{"aliased", "called", "live", "newest", "tagged", "waslive"})
+		s.wantHeld("in the end", []string{"live", "newest", "reserved", "shared", "tagged", "waslive"},
+			[]string{"aliased", "called", "live", "newest", "tagged", "waslive"})
 	}
 }

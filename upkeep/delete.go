@@ -127,7 +127,9 @@ func (u *Upkeep) remove(ctx context.Context, leader store.Leader, app landfall.A
 		return err
 	}
 	crashpoint.Here("remove.marked")
-	collector := assets.Collector{Check: func(ctx context.Context) error { return leader.Update(ctx, func(*store.Tx) error { return nil }) }}
+	collector := assets.Collector{Check: func(ctx context.Context) error {
+		return leader.Update(ctx, func(*store.Tx) error { return nil })
+	}}
 	if err := collector.DeletePrefix(ctx, u.Objects, app.Objects); err != nil {
 		return err
 	}

@@ -54,8 +54,10 @@ func TestDelete(t *testing.T) {
 	testkit.Equal(t, "accessible releases", len(testkit.Must(db.AccessibleReleases(ctx, accepttest.AppID))(t)), 0)
 	testkit.Equal(t, "live", s.app().Live, "")
 	was, there, err := db.Tombstone(ctx, accepttest.AppID)
-	if err != nil || !there || was.Live != "live" || len(was.Tags) != 1 || len(was.Aliases) != 1 || len(was.Releases) == 0 {
-		t.Errorf("got the record %+v, %t, %v of what was closed, want live, a tag, an alias, and the releases", was, there, err)
+	if err != nil || !there || was.Live != "live" || len(was.Tags) != 1 || len(was.Aliases) != 1 ||
+		len(was.Releases) == 0 {
+		t.Errorf("got the record %+v, %t, %v of what was closed, want live, a tag, an alias, and the releases", was,
+			there, err)
 	}
 	testkit.Kind(t, "deleting it again", s.upkeep.DeleteApp(ctx, s.app(), "ada"), landfall.NotFound)
 

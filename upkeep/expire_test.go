@@ -37,11 +37,13 @@ func TestReleasesThatTimeLetsGo(t *testing.T) {
 	err := db.Update(ctx, func(tx *store.Tx) error {
 		for n := range many {
 			id := landfall.UID(fmt.Sprintf("aaaaaa%02d", n))
-			release := landfall.Release{App: accepttest.AppID, ID: id, Line: landfall.Preview, Digest: landfall.DigestOf([]byte(id)), Created: longAgo.Add(time.Duration(n))}
+			release := landfall.Release{App: accepttest.AppID, ID: id, Line: landfall.Preview,
+				Digest: landfall.DigestOf([]byte(id)), Created: longAgo.Add(time.Duration(n))}
 			if err := tx.PutRelease(ctx, release); err != nil {
 				return err
 			}
-			tag := landfall.Tag{App: accepttest.AppID, Name: "branch-" + string(id), Kind: landfall.BranchTag, Release: id, Ref: "refs/heads/old", Moved: longAgo}
+			tag := landfall.Tag{App: accepttest.AppID, Name: "branch-" + string(id), Kind: landfall.BranchTag, Release: id,
+				Ref: "refs/heads/old", Moved: longAgo}
 			if err := tx.PutTag(ctx, tag); err != nil {
 				return err
 			}

@@ -40,11 +40,13 @@ func newShop(t *testing.T) *shop {
 // newShopIn is newShop in a database.
 func newShopIn(t *testing.T, db *store.DB) *shop {
 	t.Helper()
-	s := &shop{Shop: accepttest.NewIn(t, db), objects: &objects{there: map[string]bool{}, before: func() error { return nil }}, builds: builds{}}
+	s := &shop{Shop: accepttest.NewIn(t, db), objects: &objects{there: map[string]bool{}, before: func() error {
+		return nil
+	}}, builds: builds{}}
 	a := s.Receiver.Acceptor
 	s.upkeep = &upkeep.Upkeep{
-		DB: db, Runs: a.Runs, Rollout: a.Rollout, Objects: s.objects, Mirrors: &builder.Mirrors{Root: t.TempDir()}, Repositories: s.Repos,
-		Builds: s.builds, Now: time.Now, Logger: a.Logger,
+		DB: db, Runs: a.Runs, Rollout: a.Rollout, Objects: s.objects, Mirrors: &builder.Mirrors{Root: t.TempDir()},
+		Repositories: s.Repos, Builds: s.builds, Now: time.Now, Logger: a.Logger,
 	}
 	s.Update(func(tx *store.Tx) error {
 		app, err := tx.App(t.Context(), accepttest.AppID)
@@ -64,7 +66,8 @@ func (s *shop) app() landfall.App {
 }
 
 // release makes a preview release, with a version of each unit that points into prefixes.
-func release(ctx context.Context, tx *store.Tx, app landfall.App, name string, content map[landfall.UnitID][]string) error {
+func release(ctx context.Context, tx *store.Tx, app landfall.App, name string,
+	content map[landfall.UnitID][]string) error {
 	digest, at := landfall.DigestOf([]byte(name)), noon
 	var units []store.GroupUnit
 	for id, prefixes := range content {
@@ -76,7 +79,8 @@ func release(ctx context.Context, tx *store.Tx, app landfall.App, name string, c
 		if err := tx.UpdateUnit(ctx, row); err != nil {
 			return err
 		}
-		v := landfall.Version{Number: row.LastNumber, UID: landfall.UID(name), Digest: digest, Spec: json.RawMessage(`{}`), Content: json.RawMessage(`{}`), Created: noon}
+		v := landfall.Version{Number: row.LastNumber, UID: landfall.UID(name), Digest: digest, Spec: json.RawMessage(`{}`),
+			Content: json.RawMessage(`{}`), Created: noon}
 		if err := tx.CreateVersion(ctx, row.ID, v); err != nil {
 			return err
 		}
@@ -84,7 +88,8 @@ func release(ctx context.Context, tx *store.Tx, app landfall.App, name string, c
 			return err
 		}
 		at = noon.Add(time.Duration(row.LastNumber) * time.Second)
-		units = append(units, store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID, Number: v.Number, Digest: digest}})
+		units = append(units, store.GroupUnit{UnitID: row.ID,
+			GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID, Number: v.Number, Digest: digest}})
 	}
 	g := landfall.Group{UID: landfall.UID(name), App: app.ID, Digest: digest, Created: at}
 	if err := tx.CreateGroup(ctx, g, units); err != nil {

@@ -38,10 +38,10 @@ func newRecords(t *testing.T) *shop {
 				at = now
 			}
 			id := fmt.Sprintf("%02d", i)
-			run := landfall.Run{ID: "run" + id, App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(id, 20)), State: landfall.RunFailed, Step: landfall.StepBuild,
-				UID: landfall.UID("aaaaaa" + id), Created: at, Finished: at}
-			x := landfall.Execution{ID: "execution" + id, AppID: app.ID, Namespace: app.Namespace, Function: function.Name, Number: 1,
-				State: landfall.ExecutionSucceeded, Created: at, Started: at, Finished: at}
+			run := landfall.Run{ID: "run" + id, App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(id, 20)),
+				State: landfall.RunFailed, Step: landfall.StepBuild, UID: landfall.UID("aaaaaa" + id), Created: at, Finished: at}
+			x := landfall.Execution{ID: "execution" + id, AppID: app.ID, Namespace: app.Namespace,
+				Function: function.Name, Number: 1, State: landfall.ExecutionSucceeded, Created: at, Started: at, Finished: at}
 			err = errors.Join(err, tx.CreateRun(ctx, run), tx.AppendLog(ctx, run.ID, run.Step, at, "a line"),
 				tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery" + id, Event: "ping", Received: at}),
 				tx.RecordExecutions(ctx, at, []store.ExecutionRecord{{Execution: x, Log: []string{"a line\n"}}}))
@@ -64,7 +64,8 @@ func (s *shop) kept() [4]int {
 		}
 		return log[0].Text == "(the log was removed: LANDFALL_KEEP_LOGS is 1d)"
 	})
-	return [4]int{len(runs), len(whole), len(testkit.Must(db.Deliveries(ctx, 100))(s.T)), len(testkit.Must(db.ExecutionsFrom(ctx, "", 100))(s.T))}
+	return [4]int{len(runs), len(whole), len(testkit.Must(db.Deliveries(ctx, 100))(s.T)),
+		len(testkit.Must(db.ExecutionsFrom(ctx, "", 100))(s.T))}
 }
 
 // Of each kind goes what is older than it is kept, and nothing else; what is kept for ever stays.
@@ -75,8 +76,9 @@ func TestForget(t *testing.T) {
 		keep upkeep.Retention
 		want [4]int
 	}{
-		"nothing":    {upkeep.Retention{}, [4]int{all, all, all, all}},
-		"young":      {upkeep.Retention{Runs: 3 * day, Logs: 3 * day, Deliveries: 3 * day, Executions: 3 * day}, [4]int{all, all, all, all}},
+		"nothing": {upkeep.Retention{}, [4]int{all, all, all, all}},
+		"young": {upkeep.Retention{Runs: 3 * day, Logs: 3 * day, Deliveries: 3 * day, Executions: 3 * day},
+			[4]int{all, all, all, all}},
 		"runs":       {upkeep.Retention{Runs: day}, [4]int{1, 1, all, all}},
 		"logs":       {upkeep.Retention{Logs: day}, [4]int{all, 1, all, all}},
 		"deliveries": {upkeep.Retention{Deliveries: day}, [4]int{all, all, 1, all}},

@@ -50,7 +50,8 @@ func newLitter(t *testing.T, db *store.DB) litter {
 	l.upkeep.Retention = upkeep.Retention{Deliveries: time.Hour}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		long := time.Now().Add(-2 * time.Hour)
-		run := landfall.Run{ID: "run", App: accepttest.AppID, State: landfall.RunFailed, Step: landfall.StepAccept, UID: "aaaaaaaa", Created: long, Finished: long}
+		run := landfall.Run{ID: "run", App: accepttest.AppID, State: landfall.RunFailed, Step: landfall.StepAccept,
+			UID: "aaaaaaaa", Created: long, Finished: long}
 		if err := tx.CreateRun(t.Context(), run); err != nil {
 			return err
 		}
@@ -146,7 +147,8 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 		stop := owns(t, other)
 		resume()
 		err := l.upkeep.Collect(t.Context(), accepttest.AppID)
-		if landfall.KindOf(err) != landfall.Conflict || !strings.Contains(landfall.MessageOf(err), "another landfall process owns the database") {
+		if landfall.KindOf(err) != landfall.Conflict ||
+			!strings.Contains(landfall.MessageOf(err), "another landfall process owns the database") {
 			t.Errorf("got %v, want a sentence about another process", err)
 		}
 		l.wantRefused(landfall.Unavailable) // it knows now

@@ -42,7 +42,9 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 		keep   time.Duration
 		forget func(tx *store.Tx, before time.Time) (int, error)
 	}{
-		{"runs", u.Retention.Runs, func(tx *store.Tx, before time.Time) (int, error) { return tx.ForgetRuns(ctx, before, forgetBatch) }},
+		{"runs", u.Retention.Runs, func(tx *store.Tx, before time.Time) (int, error) {
+			return tx.ForgetRuns(ctx, before, forgetBatch)
+		}},
 		{"logs", u.Retention.Logs, func(tx *store.Tx, before time.Time) (int, error) {
 			return tx.ForgetLogs(ctx, before, forgetBatch, why, now)
 		}},

@@ -21,8 +21,9 @@ type Upkeep struct {
 	Objects      assets.Store
 	Mirrors      *builder.Mirrors
 	Repositories Repositories
-	RemoteURL    func(app string) string // of the repository of the app with that name, when another process has the built-in remote; else nil
-	Builds       Builds
+	// of the repository of the app with that name, when another process has the built-in remote; else nil
+	RemoteURL func(app string) string
+	Builds    Builds
 
 	Retention   Retention
 	KeepDeleted time.Duration // how long the content of a deleted app stays; 0: the next collection removes it

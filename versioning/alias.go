@@ -45,7 +45,8 @@ func FindShares(ctx context.Context, r Reader, namespace string, ref landfall.Re
 
 // FindAlias returns the alias that ref names. NotFound when it names something else, or nothing.
 func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Reference) (landfall.Alias, error) {
-	row, err := r.UnitInNamespace(ctx, cmp.Or(ref.Namespace, namespace), landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+	row, err := r.UnitInNamespace(ctx, cmp.Or(ref.Namespace, namespace),
+		landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
 	if err != nil {
 		return landfall.Alias{}, err
 	}
@@ -69,7 +70,9 @@ const maxAlias = 100
 // checkAlias returns an Invalid error unless name may be an alias of a function with these versions.
 func checkAlias(name string, versions []landfall.Version) error {
 	why := unfit(name)
-	if why == "" && slices.ContainsFunc(versions, func(v landfall.Version) bool { return string(v.UID) == name || v.Label == name }) {
+	if why == "" && slices.ContainsFunc(versions, func(v landfall.Version) bool {
+		return string(v.UID) == name || v.Label == name
+	}) {
 		why = "a version of the function is called so"
 	}
 	if why == "" {
@@ -146,7 +149,8 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 	if err := tx.PutAlias(ctx, row.ID, a); err != nil || old.String() == a.String() {
 		return a, err
 	}
-	return a, tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, At: p.At})
+	return a, tx.CreateAliasMove(ctx, row.ID,
+		store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, At: p.At})
 }
 
 // shares finds the versions to which an alias will point.
@@ -174,8 +178,9 @@ func shares(ctx context.Context, tx *store.Tx, row store.Unit, to []Weight) ([]l
 		if len(found) == 1 {
 			plural = ""
 		}
-		return nil, invalidAlias("the weights name %d version%s with %d percent; right are one or two versions with 100 percent in all",
-			len(found), plural, sum)
+		return nil,
+			invalidAlias("the weights name %d version%s with %d percent; right are one or two versions with 100 percent in all",
+				len(found), plural, sum)
 	}
 	return found, nil
 }
@@ -194,7 +199,8 @@ func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor 
 
 // Unpublish takes the functions and packages of a deleted app out of its namespace, and removes the aliases of its
 // functions, which it returns.
-func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string, at time.Time) (aliases []store.DeletedAlias, err error) {
+func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string,
+	at time.Time) (aliases []store.DeletedAlias, err error) {
 	owned, err := tx.UnitsOf(ctx, app.ID)
 	if err != nil {
 		return nil, err

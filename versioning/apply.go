@@ -142,15 +142,18 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 	}
 	if owner.OfNamespace() {
 		return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s: %s was made by hand in the namespace %q: only a push to production takes it over", where, row.Unit, app.Namespace)}
+			"%s: %s was made by hand in the namespace %q: only a push to production takes it over", where, row.Unit,
+			app.Namespace)}
 	}
 	return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"%s: %s belongs to the app %q in the namespace %q: rename it, or give this app a namespace of its own (app create --namespace)",
+		"%s: %s belongs to the app %q in the namespace %q: rename it, or give this app a namespace of its own (app create "+
+			"--namespace)",
 		where, row.Unit, owner.Name, app.Namespace)}
 }
 
 // version returns the version of a unit with its digest, and makes it if there is none.
-func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Unit, inForce map[landfall.UnitID]store.GroupUnit) (landfall.Version, error) {
+func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Unit,
+	inForce map[landfall.UnitID]store.GroupUnit) (landfall.Version, error) {
 	stored, have := a.Stored[u.Unit]
 	missing := u.Content != nil && !have && (!a.Unreleased || u.Unit.Kind != landfall.StaticUnit)
 	v, err := tx.VersionByDigest(ctx, row.ID, u.Digest)
@@ -177,8 +180,9 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 		return v, err
 	}
 	v = landfall.Version{
-		Unit: u.Unit, Namespace: a.App.Namespace, App: a.App.ID, Number: row.LastNumber, UID: a.UID, Digest: u.Digest, Spec: u.Spec,
-		Content: stored.Content, Commit: a.Commit, Created: a.At, Production: a.Production, Label: made.Label, Description: made.Description,
+		Unit: u.Unit, Namespace: a.App.Namespace, App: a.App.ID, Number: row.LastNumber, UID: a.UID, Digest: u.Digest,
+		Spec: u.Spec, Content: stored.Content, Commit: a.Commit, Created: a.At, Production: a.Production, Label: made.Label,
+		Description: made.Description,
 	}
 	if byHand {
 		if v.UID, err = a.uidOf(ctx, tx, row, made); err != nil {
@@ -197,7 +201,8 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 }
 
 // uidOf returns the UID of a version that a person makes. Invalid or Conflict when it cannot have its label.
-func (a *Apply) uidOf(ctx context.Context, tx *store.Tx, row store.Unit, made landfall.NewVersion) (landfall.UID, error) {
+func (a *Apply) uidOf(ctx context.Context, tx *store.Tx, row store.Unit,
+	made landfall.NewVersion) (landfall.UID, error) {
 	if err := CheckLabel(ctx, tx, row, made.Label); err != nil {
 		return "", err
 	}
@@ -216,7 +221,8 @@ func (a *Apply) uidOf(ctx context.Context, tx *store.Tx, row store.Unit, made la
 
 // reuse notes that an apply uses an existing version again. Only production brings back what it retired; a branch that
 // still has the version holds it by its release.
-func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, u Unit, stored Stored, again bool) error {
+func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, u Unit, stored Stored,
+	again bool) error {
 	if row.Retired && a.Production {
 		row.Retired = false
 		if err := tx.UpdateUnit(ctx, row); err != nil {

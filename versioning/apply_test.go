@@ -23,9 +23,11 @@ const (
 // shopUnits is a commit of everything: two functions that share a package, one with its own.
 func shopUnits(shared, own string) []versioning.Declared {
 	return []versioning.Declared{
-		declareFunction("foo", "foo.main", "src"), declareFunction("bar", "bar.main", "src"), declareFunction("hello", "main", "hello"),
-		declarePackage("src", shared), declarePackage("hello", own), declareEnvironment("python:3"),
-		declareTrigger("home", "hello:latest"), declareConfig(`{"title":"Shop"}`), declareStatic("/", "index.html 1"), declareStatic("/docs", "a.html 1"),
+		declareFunction("foo", "foo.main", "src"), declareFunction("bar", "bar.main", "src"),
+		declareFunction("hello", "main", "hello"), declarePackage("src", shared), declarePackage("hello", own),
+		declareEnvironment("python:3"),
+		declareTrigger("home", "hello:latest"), declareConfig(`{"title":"Shop"}`), declareStatic("/", "index.html 1"),
+		declareStatic("/docs", "a.html 1"),
 	}
 }
 
@@ -37,13 +39,15 @@ func TestApply(t *testing.T) {
 		units := s.must(t, change{uid: uid, units: shopUnits("1", "1")})
 		for _, u := range units {
 			// B-085: every version of an apply carries the apply's own uid
-			testkit.Same(t, u.Unit.String(), u.GroupUnit, landfall.GroupUnit{Unit: u.Unit, UID: uid, Number: 1, Digest: u.Digest})
+			testkit.Same(t, u.Unit.String(), u.GroupUnit,
+				landfall.GroupUnit{Unit: u.Unit, UID: uid, Number: 1, Digest: u.Digest})
 			testkit.Same(t, "its tracker", s.tracker(t, u.Unit), string(uid))
 		}
 		// D-029: the app version is the collection of the versions of all units
 		testkit.Same(t, "the group", s.group(t, uid), []string{
-			"function bar uidaaaaa 1", "function foo uidaaaaa 1", "function hello uidaaaaa 1", "package hello uidaaaaa 1", "package src uidaaaaa 1",
-			"environment py uidaaaaa 1", "http-trigger home uidaaaaa 1", "config config uidaaaaa 1", "static / uidaaaaa 1", "static /docs uidaaaaa 1"})
+			"function bar uidaaaaa 1", "function foo uidaaaaa 1", "function hello uidaaaaa 1", "package hello uidaaaaa 1",
+			"package src uidaaaaa 1", "environment py uidaaaaa 1", "http-trigger home uidaaaaa 1", "config config uidaaaaa 1",
+			"static / uidaaaaa 1", "static /docs uidaaaaa 1"})
 	})
 	t.Run("an apply of the same makes no version", func(t *testing.T) {
 		t.Parallel()
@@ -75,7 +79,8 @@ func TestApply(t *testing.T) {
 		// B-090: an unchanged package stands in the group with its last version
 		testkit.Same(t, "the other package", s.group(t, aub)[4], "package src uidaaaaa 1")
 		// B-097: an unchanged function too
-		testkit.Same(t, "the other functions", s.group(t, aub)[:2], []string{"function bar uidaaaaa 1", "function foo uidaaaaa 1"})
+		testkit.Same(t, "the other functions", s.group(t, aub)[:2],
+			[]string{"function bar uidaaaaa 1", "function foo uidaaaaa 1"})
 		// B-099: and whatever else did not change
 		testkit.Same(t, "the rest", s.group(t, aub)[5:], s.group(t, uid)[5:])
 	})
@@ -86,15 +91,23 @@ func TestApply(t *testing.T) {
 			want   []landfall.UnitID
 		}{
 			"one value of the tenant configuration": {
-				func(u []versioning.Declared) { u[7] = declareConfig(`{"title":"Shop!"}`) }, []landfall.UnitID{unit(landfall.ConfigUnit, "config")}},
+				func(u []versioning.Declared) {
+					u[7] = declareConfig(`{"title":"Shop!"}`)
+				}, []landfall.UnitID{unit(landfall.ConfigUnit, "config")}},
 			"one function": {
 				func(u []versioning.Declared) { u[0] = declareFunction("foo", "foo.other", "src") }, []landfall.UnitID{fn("foo")}},
 			"one static unit": {
-				func(u []versioning.Declared) { u[9] = declareStatic("/docs", "a.html 2") }, []landfall.UnitID{unit(landfall.StaticUnit, "/docs")}},
+				func(u []versioning.Declared) {
+					u[9] = declareStatic("/docs", "a.html 2")
+				}, []landfall.UnitID{unit(landfall.StaticUnit, "/docs")}},
 			"one trigger": {
-				func(u []versioning.Declared) { u[6] = declareTrigger("home", "hello:2", "sha256:1") }, []landfall.UnitID{unit(landfall.HTTPTrigger, "home")}},
+				func(u []versioning.Declared) {
+					u[6] = declareTrigger("home", "hello:2", "sha256:1")
+				}, []landfall.UnitID{unit(landfall.HTTPTrigger, "home")}},
 			"one package": {
-				func(u []versioning.Declared) { u[3] = declarePackage("src", "2") }, []landfall.UnitID{fn("bar"), fn("foo"), pkg("src")}},
+				func(u []versioning.Declared) {
+					u[3] = declarePackage("src", "2")
+				}, []landfall.UnitID{fn("bar"), fn("foo"), pkg("src")}},
 			"the environment of all functions": {
 				func(u []versioning.Declared) { u[5] = declareEnvironment("python:4") },
 				[]landfall.UnitID{fn("bar"), fn("foo"), fn("hello"), unit(landfall.EnvironmentUnit, "py")}},
@@ -117,20 +130,24 @@ func TestApply(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
 		s.must(t, change{uid: uid, units: []versioning.Declared{
-			declareConfig(`{"a":1,"b":2}`), declareStatic("/", "a 1 b 1"), declareFunction("f", "main", "p"), declarePackage("p", "a 1 b 1")}})
+			declareConfig(`{"a":1,"b":2}`), declareStatic("/", "a 1 b 1"), declareFunction("f", "main", "p"),
+			declarePackage("p", "a 1 b 1")}})
 		s.must(t, change{uid: aub, units: []versioning.Declared{
-			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 1"), declareFunction("f", "main", "p"), declarePackage("p", "a 1 b 1")}})
+			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 1"), declareFunction("f", "main", "p"),
+			declarePackage("p", "a 1 b 1")}})
 		config := s.versions(t, unit(landfall.ConfigUnit, "config"))
 		// D-023: the tenant configuration is one unit
 		testkit.Same(t, "its versions", len(config), 2)
 		// D-026: of which one changed value makes all of it another version
 		testkit.Same(t, "its content", string(config[1].Spec), `{"a":1,"b":3}`)
 		s.must(t, change{uid: cua, units: []versioning.Declared{
-			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 2"), declareFunction("f", "main", "p"), declarePackage("p", "a 1 b 1")}})
+			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 2"), declareFunction("f", "main", "p"),
+			declarePackage("p", "a 1 b 1")}})
 		// D-025: one static entry is one unit, however many files it has
 		testkit.Same(t, "the static unit's tracker", s.tracker(t, unit(landfall.StaticUnit, "/")), "uidaaaaa cuaaaaaa")
 		s.must(t, change{uid: dua, units: []versioning.Declared{
-			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 2"), declareFunction("f", "main", "p"), declarePackage("p", "a 1 b 2")}})
+			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 2"), declareFunction("f", "main", "p"),
+			declarePackage("p", "a 1 b 2")}})
 		// D-024: one function's configuration is one unit, its code base included
 		testkit.Same(t, "the function's tracker", s.tracker(t, fn("f")), "uidaaaaa duaaaaaa")
 	})
@@ -192,10 +209,13 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 	t.Run("the package version of the same apply", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
-		s.must(t, change{uid: uid, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"), declarePackage("hello-pkg", "1")}})
+		s.must(t, change{uid: uid, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"),
+			declarePackage("hello-pkg", "1")}})
 		// B-087: packages are applied before the functions that name them, in whatever order they are declared
-		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), landfall.PackageRef{Name: "hello-pkg-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
-		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"), declarePackage("hello-pkg", "2")}})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"),
+			landfall.PackageRef{Name: "hello-pkg-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"),
+			declarePackage("hello-pkg", "2")}})
 		// B-095: the same package with a later version: the reference follows, and the function has changed
 		testkit.Same(t, "after a change of the package", s.packageOf(t, "hello"),
 			landfall.PackageRef{Name: "hello-pkg-aubaaaaa", Namespace: "default", ResourceVersion: "2"})
@@ -203,14 +223,18 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 	t.Run("the last version of an unchanged package", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
-		s.must(t, change{uid: uid, units: []versioning.Declared{declareFunction("hello", "main", "p"), declarePackage("p", "1")}})
-		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("hello", "main.other", "p"), declarePackage("p", "1")}})
+		s.must(t,
+			change{uid: uid, units: []versioning.Declared{declareFunction("hello", "main", "p"), declarePackage("p", "1")}})
+		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("hello", "main.other", "p"),
+			declarePackage("p", "1")}})
 		// B-096: other fields differ: the function has changed
 		testkit.Same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
 		// B-093: field by field: what did not change is as before
-		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), landfall.PackageRef{Name: "p-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"),
+			landfall.PackageRef{Name: "p-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
 		// B-092: it was compared with the last of its tracker
-		testkit.Same(t, "its specs", []string{string(s.versions(t, fn("hello"))[0].Spec), string(s.versions(t, fn("hello"))[1].Spec)},
+		testkit.Same(t, "its specs", []string{string(s.versions(t, fn("hello"))[0].Spec),
+			string(s.versions(t, fn("hello"))[1].Spec)},
 			[]string{`{"entry":"main","package":"p"}`, `{"entry":"main.other","package":"p"}`})
 	})
 	t.Run("another package", func(t *testing.T) {
@@ -220,7 +244,8 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 		s.must(t, change{uid: uid, units: append(both, declareFunction("hello", "main", "p"))})
 		s.must(t, change{uid: aub, units: append(both, declareFunction("hello", "main", "q"))})
 		// B-094: the name of the package changed: the function has, and refers to the new one's latest version
-		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), landfall.PackageRef{Name: "q-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"),
+			landfall.PackageRef{Name: "q-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
 		testkit.Same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
 		testkit.Same(t, "the package's tracker", s.tracker(t, pkg("q")), "uidaaaaa")
 	})
@@ -269,7 +294,8 @@ func TestContent(t *testing.T) {
 	t.Parallel()
 	root := unit(landfall.StaticUnit, "/")
 	// run applies one static unit or package with what a run stored of it.
-	run := func(t *testing.T, s *shop, uid landfall.UID, d versioning.Declared, stored map[landfall.UnitID]versioning.Stored, unreleased bool) error {
+	run := func(t *testing.T, s *shop, uid landfall.UID, d versioning.Declared,
+		stored map[landfall.UnitID]versioning.Stored, unreleased bool) error {
 		t.Helper()
 		units, err := versioning.Resolve([]versioning.Declared{d})
 		if err != nil {
@@ -281,7 +307,8 @@ func TestContent(t *testing.T) {
 					return err
 				}
 			}
-			a := versioning.Apply{App: s.app, UID: uid, Commit: commit, Units: units, Stored: stored, At: noon, Unreleased: unreleased}
+			a := versioning.Apply{App: s.app, UID: uid, Commit: commit, Units: units, Stored: stored, At: noon,
+				Unreleased: unreleased}
 			if _, err := a.Versions(t.Context(), tx); err != nil {
 				return err
 			}
@@ -349,7 +376,8 @@ func TestContent(t *testing.T) {
 			}
 		}
 		// V1: not even where its content lies
-		testkit.Same(t, "the version's content", string(s.versions(t, pkg("p"))[0].Content), string(storedAt(pkg("p"), uid).Content))
+		testkit.Same(t, "the version's content", string(s.versions(t, pkg("p"))[0].Content),
+			string(storedAt(pkg("p"), uid).Content))
 		testkit.Same(t, "its prefixes", prefixes(t, s, pkg("p")), storedAt(pkg("p"), uid).Prefixes)
 	})
 	t.Run("what nobody can reach needs no static content yet", func(t *testing.T) {
@@ -377,7 +405,8 @@ func TestContent(t *testing.T) {
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	units := func(code string) []versioning.Declared {
-		return []versioning.Declared{declareFunction("hello", "main", "p"), declarePackage("p", code), declareStatic("/", "1")}
+		return []versioning.Declared{declareFunction("hello", "main", "p"), declarePackage("p", code),
+			declareStatic("/", "1")}
 	}
 	t.Run("a function belongs to the app that made it", func(t *testing.T) {
 		t.Parallel()
@@ -415,7 +444,8 @@ func TestOwners(t *testing.T) {
 		first.must(t, change{uid: aub, units: []versioning.Declared{declareStatic("/", "1")}, noRelease: true})
 		second.must(t, change{uid: cua, units: units("1")})
 		// V3: the numbers of a name go on, whoever owns it
-		testkit.Same(t, "the group", second.group(t, cua), []string{"function hello cuaaaaaa 2", "package p cuaaaaaa 2", "static / cuaaaaaa 1"})
+		testkit.Same(t, "the group", second.group(t, cua),
+			[]string{"function hello cuaaaaaa 2", "package p cuaaaaaa 2", "static / cuaaaaaa 1"})
 		if _, err := first.apply(t.Context(), change{uid: dua, units: units("1")}); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("the first owner: got the error %v, want it refused", err)
 		}
@@ -432,7 +462,8 @@ func TestOwners(t *testing.T) {
 			if err := tx.UpdateUnit(t.Context(), u); err != nil {
 				return err
 			}
-			return tx.CreateVersion(t.Context(), u.ID, landfall.Version{Number: 2, UID: uid, Spec: json.RawMessage(`{}`), Digest: "sha256:0", Created: noon})
+			return tx.CreateVersion(t.Context(), u.ID,
+				landfall.Version{Number: 2, UID: uid, Spec: json.RawMessage(`{}`), Digest: "sha256:0", Created: noon})
 		})
 		s.must(t, change{uid: aub, units: units("1")})
 		testkit.Same(t, "the tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")

@@ -27,7 +27,8 @@ func Diff(before, after []landfall.GroupUnit) []landfall.UnitChange {
 		changes = append(changes, c)
 	}
 	for _, u := range old {
-		changes = append(changes, landfall.UnitChange{Unit: u.Unit, Change: landfall.Removed, Before: u.UID, Number: u.Number})
+		changes = append(changes, landfall.UnitChange{Unit: u.Unit, Change: landfall.Removed, Before: u.UID,
+			Number: u.Number})
 	}
 	slices.SortFunc(changes, func(a, b landfall.UnitChange) int { return compareUnits(a.Unit, b.Unit) })
 	return changes

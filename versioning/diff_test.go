@@ -16,8 +16,8 @@ func TestDiff(t *testing.T) {
 		return landfall.GroupUnit{Unit: id, UID: uid, Number: number, Digest: digest}
 	}
 	before := []landfall.GroupUnit{
-		at(pkg("p"), "aaaaaaaa", 1, "sha256:p1"), at(fn("same"), "aaaaaaaa", 1, "sha256:s"), at(fn("gone"), "aaaaaaaa", 4, "sha256:g"),
-		at(fn("f"), "aaaaaaaa", 1, "sha256:f1"),
+		at(pkg("p"), "aaaaaaaa", 1, "sha256:p1"), at(fn("same"), "aaaaaaaa", 1, "sha256:s"),
+		at(fn("gone"), "aaaaaaaa", 4, "sha256:g"), at(fn("f"), "aaaaaaaa", 1, "sha256:f1"),
 	}
 	after := []landfall.GroupUnit{
 		at(unit(landfall.StaticUnit, "/"), "bbbbbbbb", 1, "sha256:/"), at(fn("f"), "bbbbbbbb", 2, "sha256:f2"),
@@ -37,8 +37,8 @@ func TestDiff(t *testing.T) {
 // Every unit of either side is listed once, with what happened to it; the other way round it is the other way round.
 func TestDiffProperty(t *testing.T) {
 	t.Parallel()
-	opposite := map[landfall.ChangeKind]landfall.ChangeKind{landfall.Added: landfall.Removed, landfall.Removed: landfall.Added,
-		landfall.Changed: landfall.Changed, landfall.Unchanged: landfall.Unchanged}
+	opposite := map[landfall.ChangeKind]landfall.ChangeKind{landfall.Added: landfall.Removed,
+		landfall.Removed: landfall.Added, landfall.Changed: landfall.Changed, landfall.Unchanged: landfall.Unchanged}
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := inForce(t, commits().Draw(t, "before")), inForce(t, commits().Draw(t, "after"))
 		was, is := map[landfall.UnitID]landfall.Digest{}, map[landfall.UnitID]landfall.Digest{}
@@ -67,7 +67,8 @@ func TestDiffProperty(t *testing.T) {
 			}
 			// V4: what changed is a function of the digests, and of nothing else
 			if c.Change != want || back[c.Unit] != opposite[want] || listed[c.Unit] {
-				t.Fatalf("%s: got %s, %s back, listed before %t, want %s once", c.Unit, c.Change, back[c.Unit], listed[c.Unit], want)
+				t.Fatalf("%s: got %s, %s back, listed before %t, want %s once", c.Unit, c.Change, back[c.Unit],
+					listed[c.Unit], want)
 			}
 			listed[c.Unit] = true
 		}

@@ -80,7 +80,8 @@ func (r *resolver) digest(id landfall.UnitID) (landfall.Digest, error) {
 		return u.Digest, nil
 	}
 	if r.open[id] {
-		return "", &landfall.Error{Op: "versioning.Resolve", Kind: landfall.Invalid, Message: u.Where + ": " + id.String() + " refers to itself"}
+		return "", &landfall.Error{Op: "versioning.Resolve", Kind: landfall.Invalid,
+			Message: u.Where + ": " + id.String() + " refers to itself"}
 	}
 	r.open[id] = true
 	defer delete(r.open, id)

@@ -141,7 +141,8 @@ func TestWhatCounts(t *testing.T) {
 				t.Fatalf("%s changed and %s refers to it %t: got another digest %t, want %t", d.Unit, other.Unit, want, got, want)
 			}
 		}
-		if got, want := versioning.GroupDigest(inForce(t, changed)) == versioning.GroupDigest(inForce(t, declared)), false; got != want {
+		if got, want := versioning.GroupDigest(inForce(t, changed)) == versioning.GroupDigest(inForce(t, declared)),
+			false; got != want {
 			t.Fatalf("the group's digest stayed the same when %s changed", d.Unit)
 		}
 	})
@@ -207,15 +208,18 @@ func TestDigestIsStable(t *testing.T) {
 		return landfall.Digest("sha256:" + hex.EncodeToString(h.Sum(nil)))
 	}
 	p := versioning.Declared{Unit: pkg("p"), Spec: []byte(`{"a":1}`), Content: []byte("files")}
-	f := versioning.Declared{Unit: fn("f"), Spec: []byte(`{"b":2}`), Refs: []landfall.UnitID{unit(landfall.EnvironmentUnit, "e"), pkg("p")},
+	f := versioning.Declared{Unit: fn("f"), Spec: []byte(`{"b":2}`),
+		Refs:   []landfall.UnitID{unit(landfall.EnvironmentUnit, "e"), pkg("p")},
 		Pinned: []landfall.Digest{"sha256:pin"}}
 	wantP := hash("landfall/1", "package", `{"a":1}`, "files")
 	environment := landfall.DigestOf([]byte("undeclared environment e"))
 	wantF := hash("landfall/1", "function", `{"b":2}`, string(wantP), string(environment), "sha256:pin", "")
-	testkit.Same(t, "digests", digests(t, []versioning.Declared{f, p}), map[landfall.UnitID]landfall.Digest{pkg("p"): wantP, fn("f"): wantF})
+	testkit.Same(t, "digests", digests(t, []versioning.Declared{f, p}),
+		map[landfall.UnitID]landfall.Digest{pkg("p"): wantP, fn("f"): wantF})
 	testkit.Same(t, "the group's", versioning.GroupDigest(inForce(t, []versioning.Declared{p, f})),
 		hash("landfall/1", "function", "f", string(wantF), "package", "p", string(wantP)))
-	testkit.Same(t, "of one package", string(wantP), "sha256:77e3aff9a8c0a6d0d32969b6541df92eccc3154532136420942bd07a07117f10")
+	testkit.Same(t, "of one package", string(wantP),
+		"sha256:77e3aff9a8c0a6d0d32969b6541df92eccc3154532136420942bd07a07117f10")
 }
 
 // What a commit declares wrongly is said with its place, before anything is compared.
@@ -231,8 +235,10 @@ func TestResolveRefuses(t *testing.T) {
 	}{
 		{"two of one name", []versioning.Declared{at("a.yaml:1", fn("f")), at("a.yaml:5", pkg("f")), at("b.yaml:7", fn("f"))},
 			[]string{"b.yaml:7", "function f", "twice", "a.yaml:1"}},
-		{"one that refers to itself", []versioning.Declared{at("a.yaml:1", fn("f"), fn("f"))}, []string{"a.yaml:1", "function f", "itself"}},
-		{"a circle", []versioning.Declared{at("a.yaml:1", fn("f"), fn("g")), at("a.yaml:2", fn("g"), fn("h")), at("a.yaml:3", fn("h"), fn("f"))},
+		{"one that refers to itself", []versioning.Declared{at("a.yaml:1", fn("f"), fn("f"))},
+			[]string{"a.yaml:1", "function f", "itself"}},
+		{"a circle", []versioning.Declared{at("a.yaml:1", fn("f"), fn("g")), at("a.yaml:2", fn("g"), fn("h")),
+			at("a.yaml:3", fn("h"), fn("f"))},
 			[]string{"a.yaml:", "itself"}},
 	} {
 		units, err := versioning.Resolve(c.declared)
@@ -244,7 +250,8 @@ func TestResolveRefuses(t *testing.T) {
 	}
 	// Two that refer to one are no circle, and a unit may refer to what nobody declares.
 	if _, err := versioning.Resolve([]versioning.Declared{
-		at("a:1", fn("f"), pkg("p"), pkg("q")), at("a:2", fn("g"), pkg("p")), at("a:3", pkg("p"), pkg("q")), at("a:4", pkg("q"), pkg("none"))}); err != nil {
+		at("a:1", fn("f"), pkg("p"), pkg("q")), at("a:2", fn("g"), pkg("p")), at("a:3", pkg("p"), pkg("q")),
+		at("a:4", pkg("q"), pkg("none"))}); err != nil {
 		t.Errorf("a shared reference: %v", err)
 	}
 	testkit.Same(t, "of nothing", len(digests(t, nil)), 0)

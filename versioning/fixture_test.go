@@ -44,7 +44,8 @@ func newShop(t *testing.T) *shop {
 // openShop makes an app in a database, and the run that reserves what its applies store.
 func openShop(t tester, db *store.DB, name string) *shop {
 	t.Helper()
-	s := &shop{db, landfall.App{ID: "app-" + name, Namespace: "default", Name: name, Branch: "main", UIDSpace: uuid.New(), Created: noon}}
+	s := &shop{db, landfall.App{ID: "app-" + name, Namespace: "default", Name: name, Branch: "main", UIDSpace: uuid.New(),
+		Created: noon}}
 	s.update(t, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(t.Context(), "default", 0); err != nil {
 			return err
@@ -52,7 +53,8 @@ func openShop(t tester, db *store.DB, name string) *shop {
 		if err := tx.CreateApp(t.Context(), s.app); err != nil {
 			return err
 		}
-		return tx.CreateRun(t.Context(), landfall.Run{ID: s.app.ID, App: s.app.ID, Commit: commit, State: landfall.RunQueued, Created: noon})
+		return tx.CreateRun(t.Context(), landfall.Run{ID: s.app.ID, App: s.app.ID, Commit: commit, State: landfall.RunQueued,
+			Created: noon})
 	})
 	return s
 }
@@ -83,7 +85,8 @@ func (s *shop) apply(ctx context.Context, c change) ([]store.GroupUnit, error) {
 	}
 	var inForce []store.GroupUnit
 	err = s.db.Update(ctx, func(tx *store.Tx) error {
-		a := versioning.Apply{App: s.app, UID: c.uid, Commit: commit, Production: c.line == landfall.Production, Units: units, At: noon}
+		a := versioning.Apply{App: s.app, UID: c.uid, Commit: commit, Production: c.line == landfall.Production,
+			Units: units, At: noon}
 		if a.Stored, err = s.stored(ctx, tx, c.uid, units); err != nil {
 			return err
 		}
@@ -97,7 +100,8 @@ func (s *shop) apply(ctx context.Context, c change) ([]store.GroupUnit, error) {
 
 // point makes the group version, its apply and its release, and retires what left the spec.
 func (s *shop) point(ctx context.Context, tx *store.Tx, c change, inForce []store.GroupUnit) error {
-	g := landfall.Group{UID: c.uid, App: s.app.ID, Digest: versioning.GroupDigest(plain(inForce)), Commit: commit, Created: noon}
+	g := landfall.Group{UID: c.uid, App: s.app.ID, Digest: versioning.GroupDigest(plain(inForce)), Commit: commit,
+		Created: noon}
 	if err := tx.CreateGroup(ctx, g, inForce); err != nil {
 		return err
 	}
@@ -105,7 +109,8 @@ func (s *shop) point(ctx context.Context, tx *store.Tx, c change, inForce []stor
 		return err
 	}
 	if !c.noRelease {
-		err := tx.PutRelease(ctx, landfall.Release{ID: c.uid, App: s.app.ID, Line: c.line, Digest: g.Digest, Commit: commit, Created: noon})
+		err := tx.PutRelease(ctx, landfall.Release{ID: c.uid, App: s.app.ID, Line: c.line, Digest: g.Digest, Commit: commit,
+			Created: noon})
 		if err != nil {
 			return err
 		}
@@ -121,7 +126,8 @@ func (s *shop) point(ctx context.Context, tx *store.Tx, c change, inForce []stor
 }
 
 // stored says where the content of those units lies that have none yet.
-func (s *shop) stored(ctx context.Context, tx *store.Tx, uid landfall.UID, units []versioning.Unit) (map[landfall.UnitID]versioning.Stored, error) {
+func (s *shop) stored(ctx context.Context, tx *store.Tx, uid landfall.UID,
+	units []versioning.Unit) (map[landfall.UnitID]versioning.Stored, error) {
 	all := map[landfall.UnitID]versioning.Stored{}
 	for _, u := range units {
 		if u.Content == nil {
@@ -273,7 +279,8 @@ func pkg(name string) landfall.UnitID { return unit(landfall.PackageUnit, name) 
 // The declarations that tests make: what a room that reads specs would say of these units.
 
 func declarePackage(name, code string) versioning.Declared {
-	return versioning.Declared{Unit: pkg(name), Spec: []byte(`{"env":"py"}`), Content: []byte(code), Where: "specs/a.yaml:1"}
+	return versioning.Declared{Unit: pkg(name), Spec: []byte(`{"env":"py"}`), Content: []byte(code),
+		Where: "specs/a.yaml:1"}
 }
 
 func declareFunction(name, entry, of string) versioning.Declared {
@@ -282,11 +289,13 @@ func declareFunction(name, entry, of string) versioning.Declared {
 }
 
 func declareEnvironment(image string) versioning.Declared {
-	return versioning.Declared{Unit: unit(landfall.EnvironmentUnit, "py"), Spec: fmt.Appendf(nil, `{"image":%q}`, image), Where: "specs/a.yaml:3"}
+	return versioning.Declared{Unit: unit(landfall.EnvironmentUnit, "py"), Spec: fmt.Appendf(nil, `{"image":%q}`, image),
+		Where: "specs/a.yaml:3"}
 }
 
 func declareTrigger(name, of string, pinned ...landfall.Digest) versioning.Declared {
-	return versioning.Declared{Unit: unit(landfall.HTTPTrigger, name), Spec: fmt.Appendf(nil, `{"function":%q}`, of), Pinned: pinned, Where: "specs/a.yaml:4"}
+	return versioning.Declared{Unit: unit(landfall.HTTPTrigger, name), Spec: fmt.Appendf(nil, `{"function":%q}`, of),
+		Pinned: pinned, Where: "specs/a.yaml:4"}
 }
 
 func declareConfig(values string) versioning.Declared {
@@ -294,7 +303,8 @@ func declareConfig(values string) versioning.Declared {
 }
 
 func declareStatic(path, files string) versioning.Declared {
-	return versioning.Declared{Unit: unit(landfall.StaticUnit, path), Spec: []byte(`{}`), Content: []byte(files), Where: "specs/a.yaml:6"}
+	return versioning.Declared{Unit: unit(landfall.StaticUnit, path), Spec: []byte(`{}`), Content: []byte(files),
+		Where: "specs/a.yaml:6"}
 }
 
 // byUnit finds a unit among others.

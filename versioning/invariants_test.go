@@ -115,7 +115,8 @@ func (w *world) check(t *rapid.T) {
 		for _, v := range w.versions(t, row.Unit) {
 			// V3: numbers ascend, and two versions of a unit share neither uid nor digest
 			if v.Number <= last || v.Number > row.LastNumber || uids[v.UID] || digests[v.Digest] {
-				t.Fatalf("%s: got number %d of %s after number %d, where the unit's last is %d", row.Unit, v.Number, v.UID, last, row.LastNumber)
+				t.Fatalf("%s: got number %d of %s after number %d, where the unit's last is %d", row.Unit, v.Number, v.UID, last,
+					row.LastNumber)
 			}
 			uids[v.UID], digests[v.Digest], last = true, true, v.Number
 			w.remember(t, v)
@@ -158,7 +159,8 @@ func (w *world) checkLatest(t *rapid.T) {
 	t.Helper()
 	digest := digests(t, w.latest)
 	for _, id := range []landfall.UnitID{fn("f"), fn("g"), pkg("p")} {
-		v, err := versioning.Find(t.Context(), w.db, w.app.Namespace, id.Kind, landfall.Reference{Name: id.Name, Selector: landfall.Latest})
+		v, err := versioning.Find(t.Context(), w.db, w.app.Namespace, id.Kind,
+			landfall.Reference{Name: id.Name, Selector: landfall.Latest})
 		want, ok := digest[id]
 		switch {
 		case !ok && (err == nil || landfall.KindOf(err) != landfall.NotFound):
@@ -180,10 +182,11 @@ func TestConcurrentApplies(t *testing.T) {
 	for branch := range branches {
 		group.Go(func() error {
 			for i := range commits {
-				c := change{uid: landfall.UID(fmt.Sprintf("b%d%06d", branch, i)), line: landfall.Preview, units: []versioning.Declared{
-					declareFunction("f", "main", "p"), declarePackage("p", fmt.Sprintf("%d of %d", i, branch)),
-					declareStatic("/", fmt.Sprintf("page %d", i)), // the same on every branch
-				}}
+				c := change{uid: landfall.UID(fmt.Sprintf("b%d%06d", branch, i)), line: landfall.Preview,
+					units: []versioning.Declared{
+						declareFunction("f", "main", "p"), declarePackage("p", fmt.Sprintf("%d of %d", i, branch)),
+						declareStatic("/", fmt.Sprintf("page %d", i)), // the same on every branch
+					}}
 				if branch == 0 {
 					c.line = landfall.Production
 				}
@@ -207,7 +210,8 @@ func TestConcurrentApplies(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[landfall.UnitID]int{fn("f"): branches * commits, pkg("p"): branches * commits, unit(landfall.StaticUnit, "/"): commits} {
+	for id, want := range map[landfall.UnitID]int{fn("f"): branches * commits, pkg("p"): branches * commits,
+		unit(landfall.StaticUnit, "/"): commits} {
 		versions := s.versions(t, id)
 		// B-054: applies of many branches at the same time each get a version of their own, numbered as they came
 		if len(versions) != want || versions[len(versions)-1].Number != int64(want) {

@@ -19,10 +19,12 @@ func CheckLabel(ctx context.Context, r Reader, row store.Unit, label string) err
 		return nil
 	}
 	if why := unfit(label); why != "" {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be the label of a version: %s", label, why)}
+		return &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: fmt.Sprintf("%q cannot be the label of a version: %s", label, why)}
 	}
 	taken := func(by string) error {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("%s has %s %q already: choose another label", row.Unit, by, label)}
+		return &landfall.Error{Op: op, Kind: landfall.Conflict,
+			Message: fmt.Sprintf("%s has %s %q already: choose another label", row.Unit, by, label)}
 	}
 	versions, err := r.Versions(ctx, row.ID, true)
 	if err != nil {
@@ -52,7 +54,8 @@ func unfit(name string) string {
 	case strings.HasPrefix(name, "sha256:"):
 		return "it would be taken for a digest"
 	case utf8.RuneCountInString(name) > maxAlias || !utf8.ValidString(name) || strings.ContainsFunc(name, isAliasSyntax):
-		return fmt.Sprintf("it has at most %d characters, without spaces, slashes, commas, = and control characters", maxAlias)
+		return fmt.Sprintf("it has at most %d characters, without spaces, slashes, commas, = and control characters",
+			maxAlias)
 	}
 	return ""
 }

@@ -29,7 +29,8 @@ type aliasReader interface {
 
 // Find returns the version of a function or package that ref means in a namespace; for an alias with two versions, the
 // first. NotFound, with a sentence that names the nearest one, when there is none.
-func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKind, ref landfall.Reference) (landfall.Version, error) {
+func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKind,
+	ref landfall.Reference) (landfall.Version, error) {
 	if ref.Namespace != "" {
 		namespace = ref.Namespace
 	}
@@ -45,7 +46,8 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 }
 
 func missing(id landfall.UnitID, namespace string) error {
-	return &landfall.Error{Op: "versioning.Find", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
+	return &landfall.Error{Op: "versioning.Find", Kind: landfall.NotFound,
+		Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
 }
 
 // Select returns the version of a unit that a selector means. NotFound, with a sentence that names the nearest one,

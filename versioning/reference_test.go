@@ -64,8 +64,8 @@ func TestFind(t *testing.T) {
 		return nil
 	})
 	for text, number := range map[string]int64{
-		"bar:" + string(uid): 1, "bar:1": 1, "bar:live": 1, "bar:2": 2, "bar:latest": 2, "bar:v1.0.0": 3, "bar:3": 3, "bar:+5": 4, "bar:5": 5,
-		"bar:99999999999999999999x": 5, "bar:02": 2,
+		"bar:" + string(uid): 1, "bar:1": 1, "bar:live": 1, "bar:2": 2, "bar:latest": 2, "bar:v1.0.0": 3, "bar:3": 3,
+		"bar:+5": 4, "bar:5": 5, "bar:99999999999999999999x": 5, "bar:02": 2,
 		"bar:" + string(first.Digest): 3, // the newest of those that have it
 	} {
 		v, err := s.find(t, landfall.FunctionUnit, text)
@@ -74,14 +74,15 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for text, words := range map[string][]string{
-		"bar:9":                       {"function bar", `"9"`},
-		"bar:-1":                      {"function bar"},
-		"bar:9999999999999999999999":  {"function bar"},
-		"bar:1.0.0":                   {`"v1.0.0"`},
-		"bar:uidaaaab":                {`"uidaaaaa"`},
-		"bar:nothing like it":         {"no. 5"},
-		"bar:sha256:0":                {"function bar"},
-		"bar:prod":                    {`function bar has no version or alias "prod"; the newest is`, "(no. 5); it has no aliases"},
+		"bar:9":                      {"function bar", `"9"`},
+		"bar:-1":                     {"function bar"},
+		"bar:9999999999999999999999": {"function bar"},
+		"bar:1.0.0":                  {`"v1.0.0"`},
+		"bar:uidaaaab":               {`"uidaaaaa"`},
+		"bar:nothing like it":        {"no. 5"},
+		"bar:sha256:0":               {"function bar"},
+		"bar:prod": {`function bar has no version or alias "prod"; the newest is`,
+			"(no. 5); it has no aliases"},
 		"none":                        {"function none", `"default"`},
 		"other/bar":                   {"function bar", `"other"`},
 		"src:" + string(aub):          {"function src"}, // a package

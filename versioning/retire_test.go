@@ -16,7 +16,8 @@ func without(code string) []versioning.Declared {
 
 // with is a commit of both.
 func with(code, fooCode string) []versioning.Declared {
-	return append(without(code), declareFunction("foo", "main", "foo-pkg"), declarePackage("foo-pkg", fooCode), declareTrigger("t", "foo:latest"))
+	return append(without(code), declareFunction("foo", "main", "foo-pkg"), declarePackage("foo-pkg", fooCode),
+		declareTrigger("t", "foo:latest"))
 }
 
 func TestRetire(t *testing.T) {
@@ -46,8 +47,9 @@ func TestRetire(t *testing.T) {
 		testkit.Same(t, "the record of the old group", s.group(t, aub), record)
 		s.must(t, change{uid: dua, units: with("1", "1"), noRelease: true})
 		// V3: a name that comes back goes on with its numbers
-		testkit.Same(t, "when it comes back", s.group(t, dua), []string{"function bar uidaaaaa 1", "function foo duaaaaaa 3", "package foo-pkg duaaaaaa 3",
-			"package src uidaaaaa 1", "http-trigger t duaaaaaa 2"})
+		testkit.Same(t, "when it comes back", s.group(t, dua),
+			[]string{"function bar uidaaaaa 1", "function foo duaaaaaa 3", "package foo-pkg duaaaaaa 3",
+				"package src uidaaaaa 1", "http-trigger t duaaaaaa 2"})
 	})
 	t.Run("what a release holds stays reachable by its uid, in no list", func(t *testing.T) {
 		t.Parallel()
@@ -58,7 +60,8 @@ func TestRetire(t *testing.T) {
 		testkit.Same(t, "the tracker", s.tracker(t, fn("foo")), "")
 		testkit.Same(t, "what latest means", s.found(t, landfall.FunctionUnit, "foo"), "not-found")
 		// V2: what an accessible release points at is not deleted
-		testkit.Same(t, "what the uid of the held version means", s.found(t, landfall.FunctionUnit, "foo:"+string(uid)), string(uid))
+		testkit.Same(t, "what the uid of the held version means", s.found(t, landfall.FunctionUnit, "foo:"+string(uid)),
+			string(uid))
 		testkit.Same(t, "what the uid of the other means", s.found(t, landfall.FunctionUnit, "foo:"+string(aub)), "not-found")
 		rows, err := s.db.UnitsInNamespace(t.Context(), "default", landfall.FunctionUnit)
 		if err != nil || len(rows) != 1 {
@@ -68,7 +71,8 @@ func TestRetire(t *testing.T) {
 		if err := s.collect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Same(t, "what the uid means when its last holder is gone", s.found(t, landfall.FunctionUnit, "foo:"+string(uid)), "not-found")
+		testkit.Same(t, "what the uid means when its last holder is gone",
+			s.found(t, landfall.FunctionUnit, "foo:"+string(uid)), "not-found")
 	})
 	t.Run("what comes back is in its tracker again", func(t *testing.T) {
 		t.Parallel()
@@ -106,31 +110,32 @@ func TestRetire(t *testing.T) {
 		testkit.Same(t, "what latest means", s.found(t, landfall.FunctionUnit, "foo"), "not-found")
 		testkit.Same(t, "what the uid means", s.found(t, landfall.FunctionUnit, "foo:"+string(uid)), string(uid))
 	})
-	t.Run("a branch that still has what production retired does not bring it back to be retired again", func(t *testing.T) {
-		t.Parallel()
-		s := newShop(t)
-		s.must(t, change{uid: uid, units: with("1", "1")})
-		bar := s.must(t, change{uid: aub, units: without("1")})
-		retire := func(what string) {
-			s.update(t, func(tx *store.Tx) error {
-				retired, err := versioning.Retire(t.Context(), tx, s.app, bar)
-				testkit.Same(t, what, retired, nil)
-				return err
-			})
-		}
-		s.must(t, change{uid: cua, line: landfall.Preview, units: with("1", "1")})
-		retire("Retire after the branch had the same")
-		testkit.Same(t, "the tracker of what only the branch's release holds", s.tracker(t, fn("foo")), "")
-		s.must(t, change{uid: dua, line: landfall.Preview, units: with("1", "2")})
-		retire("Retire after the branch had another")
-		testkit.Same(t, "the tracker of what is the branch's own", s.tracker(t, fn("foo")), string(dua))
-		s.expire(t, uid)
-		s.expire(t, cua)
-		if err := s.collect(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		testkit.Same(t, "all versions when what held the retired one is gone", len(s.versions(t, fn("foo"))), 1)
-	})
+	t.Run("a branch that still has what production retired does not bring it back to be retired again",
+		func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.must(t, change{uid: uid, units: with("1", "1")})
+			bar := s.must(t, change{uid: aub, units: without("1")})
+			retire := func(what string) {
+				s.update(t, func(tx *store.Tx) error {
+					retired, err := versioning.Retire(t.Context(), tx, s.app, bar)
+					testkit.Same(t, what, retired, nil)
+					return err
+				})
+			}
+			s.must(t, change{uid: cua, line: landfall.Preview, units: with("1", "1")})
+			retire("Retire after the branch had the same")
+			testkit.Same(t, "the tracker of what only the branch's release holds", s.tracker(t, fn("foo")), "")
+			s.must(t, change{uid: dua, line: landfall.Preview, units: with("1", "2")})
+			retire("Retire after the branch had another")
+			testkit.Same(t, "the tracker of what is the branch's own", s.tracker(t, fn("foo")), string(dua))
+			s.expire(t, uid)
+			s.expire(t, cua)
+			if err := s.collect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Same(t, "all versions when what held the retired one is gone", len(s.versions(t, fn("foo"))), 1)
+		})
 	t.Run("it says what it retired, once", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)

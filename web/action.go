@@ -103,11 +103,13 @@ func confirmMove(r *request, name string, c confirmation) (*view, error) {
 		}
 		c.Diff = &d
 	}
-	return &view{page: "confirm", title: c.Title + ": " + app.Name, crumbs: append(appCrumbs(app.Name), crumb{c.Title, r.URL.RequestURI()}), data: c}, nil
+	return &view{page: "confirm", title: c.Title + ": " + app.Name,
+		crumbs: append(appCrumbs(app.Name), crumb{c.Title, r.URL.RequestURI()}), data: c}, nil
 }
 
 func lacking(app client.App) error {
-	return &landfall.Error{Op: "web", Kind: landfall.Forbidden, Message: fmt.Sprintf("Your token may look at %s, and not change it.", app.Name)}
+	return &landfall.Error{Op: "web", Kind: landfall.Forbidden,
+		Message: fmt.Sprintf("Your token may look at %s, and not change it.", app.Name)}
 }
 
 func confirmPromote(r *request) (*view, error) {
@@ -121,7 +123,8 @@ func confirmPromote(r *request) (*view, error) {
 
 func confirmRollback(r *request) (*view, error) {
 	return confirmMove(r, r.URL.Query().Get("release"), confirmation{Title: "Roll back", Button: "Roll back",
-		Text: "It becomes live for everybody at once, and is held there: the next push makes a release, and does not move live."})
+		Text: "It becomes live for everybody at once, and is held there: the next push makes a release, and does not move " +
+			"live."})
 }
 
 // move is what the API is asked for.
@@ -154,7 +157,8 @@ func rollback(r *request) (string, error) { return moveLive(r, "/rollback", "rol
 // confirmHold asks whether live is held, or let go.
 func confirmHold(held bool) func(*request) (*view, error) {
 	return func(r *request) (*view, error) {
-		c := confirmation{Title: "Hold live", Button: "Hold live", Text: "Live stays where it is: pushes make releases, and do not move it."}
+		c := confirmation{Title: "Hold live", Button: "Hold live",
+			Text: "Live stays where it is: pushes make releases, and do not move it."}
 		if !held {
 			c = confirmation{Title: "Resume", Button: "Let live follow pushes",
 				Text: "The next push to the production branch moves live again. Nothing moves now."}
@@ -167,7 +171,8 @@ func confirmHold(held bool) func(*request) (*view, error) {
 			return nil, lacking(app)
 		}
 		c.Live, c.Back = app.Live, appURL(app.Name)
-		return &view{page: "confirm", title: c.Title + ": " + app.Name, crumbs: append(appCrumbs(app.Name), crumb{c.Title, r.URL.RequestURI()}), data: c}, nil
+		return &view{page: "confirm", title: c.Title + ": " + app.Name,
+			crumbs: append(appCrumbs(app.Name), crumb{c.Title, r.URL.RequestURI()}), data: c}, nil
 	}
 }
 
@@ -196,7 +201,8 @@ func confirmRun(title, text string) func(*request) (*view, error) {
 		if !r.may(app) {
 			return nil, lacking(app)
 		}
-		return &view{page: "confirm", title: title, crumbs: append(appCrumbs(app.Name), crumb{"Run of " + run.Commit.Short(), runURL(run)},
-			crumb{title, r.URL.Path}), data: confirmation{Title: title, Button: title, Text: text, Back: runURL(run)}}, nil
+		return &view{page: "confirm", title: title,
+			crumbs: append(appCrumbs(app.Name), crumb{"Run of " + run.Commit.Short(), runURL(run)},
+				crumb{title, r.URL.Path}), data: confirmation{Title: title, Button: title, Text: text, Back: runURL(run)}}, nil
 	}
 }

@@ -67,7 +67,8 @@ func TestMoves(t *testing.T) {
 	if live, _ := p.live(); live != "bbbbbbbb" {
 		t.Fatalf("looking at the page moved live to %s", live)
 	}
-	a := p.post("/apps/shop/rollback", url.Values{"live": {field(confirm, "live")}, "release": {field(confirm, "release")}, "reason": {"it broke"}})
+	a := p.post("/apps/shop/rollback", url.Values{"live": {field(confirm, "live")}, "release": {field(confirm, "release")},
+		"reason": {"it broke"}})
 	p.want(a, http.StatusSeeOther)
 	p.want(p.get(a.Header.Get("Location")), http.StatusOK, "Live went back", "it broke", "Rolled back", "by admin", "held")
 	if live, held := p.live(); live != "aaaaaaaa" || !held {
@@ -84,7 +85,8 @@ func TestMoves(t *testing.T) {
 	}
 
 	confirm = p.get("/apps/shop/promote?release=bbbbbbbb")
-	p.want(p.post("/apps/shop/promote", url.Values{"live": {field(confirm, "live")}, "release": {field(confirm, "release")}}), http.StatusSeeOther)
+	p.want(p.post("/apps/shop/promote", url.Values{"live": {field(confirm, "live")},
+		"release": {field(confirm, "release")}}), http.StatusSeeOther)
 	if live, held := p.live(); live != "bbbbbbbb" || held {
 		t.Errorf("after the promotion: live is %s (held: %t)", live, held)
 	}
@@ -98,7 +100,8 @@ func TestMoveThatCameTooLate(t *testing.T) {
 	p.signIn(adminToken)
 	form := url.Values{"live": {"bbbbbbbb"}, "release": {"aaaaaaaa"}}
 	p.want(p.post("/apps/shop/rollback", form), http.StatusSeeOther)
-	p.want(p.post("/apps/shop/promote", url.Values{"live": {"bbbbbbbb"}, "release": {"bbbbbbbb"}}), http.StatusConflict, "moved live meanwhile", "aaaaaaaa")
+	p.want(p.post("/apps/shop/promote", url.Values{"live": {"bbbbbbbb"}, "release": {"bbbbbbbb"}}), http.StatusConflict,
+		"moved live meanwhile", "aaaaaaaa")
 	if live, held := p.live(); live != "aaaaaaaa" || !held {
 		t.Errorf("live is %s (held: %t), want aaaaaaaa, held", live, held)
 	}
@@ -135,7 +138,8 @@ func TestMissing(t *testing.T) {
 	p := newPages(t, home)
 	p.shop()
 	p.signIn(adminToken)
-	for _, path := range []string{"/apps/none", "/apps/shop/releases/zzzzzzzz", "/runs/none", "/apps/shop/diff?from=none&to=live", "/none"} {
+	for _, path := range []string{"/apps/none", "/apps/shop/releases/zzzzzzzz", "/runs/none",
+		"/apps/shop/diff?from=none&to=live", "/none"} {
 		p.want(p.get(path), http.StatusNotFound, "<h1>Not Found</h1>", `href="/"`)
 	}
 }

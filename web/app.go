@@ -84,10 +84,14 @@ func app(r *request) (*view, error) {
 			p.LiveGroup = &g
 		}
 	}
-	if latest := slices.IndexFunc(h.groups.Items, func(g client.Group) bool { return g.Latest && g.UID != p.Live && !g.Expired }); latest >= 0 {
+	if latest := slices.IndexFunc(h.groups.Items, func(g client.Group) bool {
+		return g.Latest && g.UID != p.Live && !g.Expired
+	}); latest >= 0 {
 		p.Newer = &h.groups.Items[latest]
 	}
-	if i := slices.IndexFunc(h.moves, func(m client.Move) bool { return m.Pointer == landfall.LivePointer && m.To == p.Live }); i >= 0 {
+	if i := slices.IndexFunc(h.moves, func(m client.Move) bool {
+		return m.Pointer == landfall.LivePointer && m.To == p.Live
+	}); i >= 0 {
 		p.LiveMove = &h.moves[i]
 	}
 	if p.First {
@@ -146,7 +150,8 @@ func tagURL(release client.Release, tag string) string {
 	if err != nil {
 		return release.URL
 	}
-	u.Host = strings.Replace(u.Host, landfall.JoinedLabel(release.App, string(release.ID)), landfall.JoinedLabel(release.App, tag), 1)
+	u.Host = strings.Replace(u.Host, landfall.JoinedLabel(release.App, string(release.ID)),
+		landfall.JoinedLabel(release.App, tag), 1)
 	return u.String()
 }
 

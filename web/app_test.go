@@ -21,9 +21,11 @@ func TestTimeline(t *testing.T) {
 	p.end(run, landfall.RunFailed, "It broke")
 	p.update(func(tx *store.Tx) error {
 		for i, m := range []landfall.Move{
-			{Pointer: "tag branch-main", From: "aaaaaaaa", To: "bbbbbbbb", Actor: "ada", Reason: "push of bbbbbbb", At: noon.Add(time.Minute)},
+			{Pointer: "tag branch-main", From: "aaaaaaaa", To: "bbbbbbbb", Actor: "ada", Reason: "push of bbbbbbb",
+				At: noon.Add(time.Minute)},
 			{Pointer: "tag beta", To: "aaaaaaaa", Actor: "grace", Reason: "for the testers", At: noon.Add(2 * time.Minute)},
-			{Pointer: "live", From: "bbbbbbbb", To: "aaaaaaaa", Actor: "linus", Reason: "too slow", At: noon.Add(3 * time.Minute), Back: true},
+			{Pointer: "live", From: "bbbbbbbb", To: "aaaaaaaa", Actor: "linus", Reason: "too slow",
+				At: noon.Add(3 * time.Minute), Back: true},
 			{Pointer: "tag beta", From: "aaaaaaaa", Actor: "grace", Reason: "untagged", At: noon.Add(4 * time.Minute)},
 		} {
 			m.App = app.ID
@@ -38,8 +40,9 @@ func TestTimeline(t *testing.T) {
 	_, timeline, _ := strings.Cut(a.body, `id="part-timeline"`)
 	at := 0
 	for _, want := range []string{
-		"<strong>Removed</strong>", "grace · untagged", "<strong>Rolled back</strong>", "linus · too slow", "<strong>Set</strong>", "grace · for the testers",
-		"bbbbbbbb", "Release bbbbbbbb", "ada moved branch-main", "aaaaaaaa", "Release aaaaaaaa",
+		"<strong>Removed</strong>", "grace · untagged", "<strong>Rolled back</strong>", "linus · too slow",
+		"<strong>Set</strong>", "grace · for the testers", "bbbbbbbb", "Release bbbbbbbb", "ada moved branch-main",
+		"aaaaaaaa", "Release aaaaaaaa",
 	} {
 		i := strings.Index(timeline[at:], want)
 		if i < 0 {
@@ -62,11 +65,13 @@ func TestLongTimeline(t *testing.T) {
 		for i := range 100 {
 			at := noon.Add(time.Duration(i+10) * time.Minute)
 			uid := landfall.UID(fmt.Sprintf("r%07d", i))
-			g := landfall.Group{UID: uid, App: app.ID, Commit: landfall.CommitSHA(fmt.Sprintf("%040x", i)), Branch: "main", Message: fmt.Sprintf("Number %d.", i), Created: at}
+			g := landfall.Group{UID: uid, App: app.ID, Commit: landfall.CommitSHA(fmt.Sprintf("%040x", i)), Branch: "main",
+				Message: fmt.Sprintf("Number %d.", i), Created: at}
 			if err := tx.CreateGroup(t.Context(), g, nil); err != nil {
 				return err
 			}
-			m := landfall.Move{App: app.ID, Pointer: "tag beta", To: uid, Actor: "ada", Reason: fmt.Sprintf("move %d.", i), At: at.Add(time.Second)}
+			m := landfall.Move{App: app.ID, Pointer: "tag beta", To: uid, Actor: "ada", Reason: fmt.Sprintf("move %d.", i),
+				At: at.Add(time.Second)}
 			if err := tx.CreateMove(t.Context(), m); err != nil {
 				return err
 			}
@@ -107,7 +112,8 @@ func TestCharts(t *testing.T) {
 	if strings.Contains(p.getAs(readerToken, "/apps/shop").body, "<figure") {
 		t.Error("there is a chart of nothing")
 	}
-	for i, took := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 65 * time.Second, 4 * time.Hour, 5 * time.Hour, 75 * time.Millisecond} {
+	for i, took := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 65 * time.Second, 4 * time.Hour,
+		5 * time.Hour, 75 * time.Millisecond} {
 		branch := "main"
 		if i == 3 { // a preview does not become live
 			branch = "feature"
@@ -115,8 +121,9 @@ func TestCharts(t *testing.T) {
 		again := i == 4 // a rebuild, of what was live before
 		p.update(func(tx *store.Tx) error {
 			run := landfall.Run{
-				ID: fmt.Sprint("run", i), App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(fmt.Sprint(i), 40)), Branch: branch, State: landfall.RunQueued,
-				UID: landfall.UID(fmt.Sprint("uuuuuuu", i)), Created: noon.Add(time.Duration(i-9) * time.Hour)}
+				ID: fmt.Sprint("run", i), App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(fmt.Sprint(i), 40)),
+				Branch: branch, State: landfall.RunQueued, UID: landfall.UID(fmt.Sprint("uuuuuuu", i)),
+				Created: noon.Add(time.Duration(i-9) * time.Hour)}
 			if err := tx.CreateRun(t.Context(), run); err != nil {
 				return err
 			}
@@ -127,8 +134,9 @@ func TestCharts(t *testing.T) {
 	}
 	a := p.get("/apps/shop")
 	// of 75 ms, 300 ms, 2 s and 65 s the median is between the two in the middle
-	p.want(a, http.StatusOK, "<strong>1.1 s</strong>", "<strong>5.0 MB</strong>", "saved, 12 kB uploaded", "<strong>5</strong>", "in 30 days",
-		"<td>1 min 5 s</td>", "<td>998 kB</td>", "<title>0000000: 300 ms</title>", `role="img" aria-labelledby="chart-time"`, "<td>2026-11-20</td><td>5</td>")
+	p.want(a, http.StatusOK, "<strong>1.1 s</strong>", "<strong>5.0 MB</strong>", "saved, 12 kB uploaded",
+		"<strong>5</strong>", "in 30 days", "<td>1 min 5 s</td>", "<td>998 kB</td>", "<title>0000000: 300 ms</title>",
+		`role="img" aria-labelledby="chart-time"`, "<td>2026-11-20</td><td>5</td>")
 	if strings.Contains(a.body, "4444444: 5 h") {
 		t.Error("a run that came to a release that was there counts as one that made it")
 	}

@@ -74,7 +74,8 @@ func draw(stacks []stack, slots int) []bar {
 			}
 			top -= height
 			bars = append(bars, bar{
-				X: number(x + step*0.12), Y: number(max(top, 0)), W: number(step * 0.76), H: number(height), Class: s.classes[j], Title: s.title})
+				X: number(x + step*0.12), Y: number(max(top, 0)), W: number(step * 0.76), H: number(height), Class: s.classes[j],
+				Title: s.title})
 		}
 	}
 	return bars
@@ -108,7 +109,8 @@ func charts(runs []client.Run, production string, now time.Time) []chart {
 func newest(runs []client.Run) []client.Run { return runs[max(0, len(runs)-chartSlots):] }
 
 func timeChart(runs []client.Run) chart {
-	c := chart{ID: "chart-time", Title: "Push to live, from accepted to reachable", Note: "median", Heading: []string{"Commit", "When", "Took"}}
+	c := chart{ID: "chart-time", Title: "Push to live, from accepted to reachable", Note: "median",
+		Heading: []string{"Commit", "When", "Took"}}
 	stacks := []stack{}
 	took := make([]time.Duration, 0, len(runs))
 	for _, r := range runs {

@@ -67,7 +67,8 @@ func newPages(t *testing.T, address string) *pages {
 	rollout := &deploy.Rollout{DB: db, Gateways: still{}, Logger: logger}
 	routes := mux.New(logger)
 	api.Serve(routes, api.Config{
-		DB: db, Runs: &runs.Runs{DB: db, Rollout: rollout, Now: p.clock, Logger: logger}, Rollout: rollout, Contents: &inspect.Contents{DB: db}, URL: u, Domain: "localhost",
+		DB: db, Runs: &runs.Runs{DB: db, Rollout: rollout, Now: p.clock, Logger: logger}, Rollout: rollout,
+		Contents: &inspect.Contents{DB: db}, URL: u, Domain: "localhost",
 		ReleaseURL: func(app string, selector landfall.UID) string {
 			return "http://" + app + "--" + string(selector) + ".localhost/"
 		},
@@ -202,7 +203,8 @@ func (p *pages) shop() landfall.App {
 	p.t.Helper()
 	ctx := p.t.Context()
 	app := landfall.App{
-		ID: uuid.NewString(), Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", Live: "bbbbbbbb", UIDSpace: uuid.New(), Created: noon}
+		ID: uuid.NewString(), Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", Live: "bbbbbbbb",
+		UIDSpace: uuid.New(), Created: noon}
 	p.update(func(tx *store.Tx) error {
 		if err := tx.CreateApp(ctx, app); err != nil {
 			return err
@@ -210,17 +212,20 @@ func (p *pages) shop() landfall.App {
 		for i, uid := range []landfall.UID{"aaaaaaaa", "bbbbbbbb"} {
 			at := noon.Add(time.Duration(i) * time.Minute)
 			commit := landfall.CommitSHA(strings.Repeat(string(rune('a'+i)), 40))
-			group := landfall.Group{UID: uid, App: app.ID, Commit: commit, Branch: "main", Clean: true, Message: "Release " + string(uid), Actor: "ada", Created: at}
+			group := landfall.Group{UID: uid, App: app.ID, Commit: commit, Branch: "main", Clean: true,
+				Message: "Release " + string(uid), Actor: "ada", Created: at}
 			if err := tx.CreateGroup(ctx, group, nil); err != nil {
 				return err
 			}
 			if err := tx.PutRelease(ctx, landfall.Release{
-				ID: uid, App: app.ID, Line: landfall.Production, Commit: commit, Branch: "main", Created: at, WasLive: true}); err != nil {
+				ID: uid, App: app.ID, Line: landfall.Production, Commit: commit, Branch: "main", Created: at,
+				WasLive: true}); err != nil {
 				return err
 			}
 		}
 		for i, m := range []landfall.Move{{To: "aaaaaaaa"}, {From: "aaaaaaaa", To: "bbbbbbbb"}} {
-			m.App, m.Pointer, m.Actor, m.Reason, m.At = app.ID, landfall.LivePointer, "ada", "promoted", noon.Add(time.Duration(i)*time.Minute)
+			m.App, m.Pointer, m.Actor, m.Reason, m.At = app.ID, landfall.LivePointer, "ada", "promoted",
+				noon.Add(time.Duration(i)*time.Minute)
 			if err := tx.CreateMove(ctx, m); err != nil {
 				return err
 			}

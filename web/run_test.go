@@ -56,7 +56,8 @@ func TestLog(t *testing.T) {
 		{"\x1b[mplain", "plain"},
 		{"\x1b[97;44mlight", `<span class="fg15 bg4">light</span>`},
 		{"\x1b[3;4mstroke\x1b[23;24m", `<span class="italic underlined">stroke</span>`},
-		{"\x1b[38;5;9mnine\x1b[38;5;200m still\x1b[38;2;1;2;3;1m true", `<span class="fg9">nine</span><span class="fg9"> still</span><span class="bold fg9"> true</span>`},
+		{"\x1b[38;5;9mnine\x1b[38;5;200m still\x1b[38;2;1;2;3;1m true",
+			`<span class="fg9">nine</span><span class="fg9"> still</span><span class="bold fg9"> true</span>`},
 		{"\x1b[2K\x1b[1Gline", "line"},
 		{"\x1b]0;a title\atext", "text"},
 		{"\x1b]8;;https://example.com\x1b\\link\x1b]8;;\x1b\\", "link"},
@@ -87,7 +88,8 @@ func TestLog(t *testing.T) {
 // Names, messages and reasons from outside are text on every page, whatever they look like, and do not go on for ever.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	const evil = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[31m{{1}} javascript:alert(3) @everyone "
+	const evil = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[31m{{1}} javascript:alert(3) " +
+		"@everyone "
 	p := newPages(t, home)
 	app := p.shop()
 	long := evil + strings.Repeat("x", 10_000)
@@ -95,22 +97,27 @@ func TestHostileNames(t *testing.T) {
 	p.end(run, landfall.RunFailed, long)
 	p.update(func(tx *store.Tx) error {
 		ctx := t.Context()
-		group := landfall.Group{UID: "dddddddd", App: app.ID, Commit: landfall.CommitSHA(strings.Repeat("d", 40)), Branch: long, Message: long, Actor: long, Created: noon}
+		group := landfall.Group{UID: "dddddddd", App: app.ID, Commit: landfall.CommitSHA(strings.Repeat("d", 40)),
+			Branch: long, Message: long, Actor: long, Created: noon}
 		if err := tx.CreateGroup(ctx, group, nil); err != nil {
 			return err
 		}
-		if err := tx.PutRelease(ctx, landfall.Release{ID: group.UID, App: app.ID, Line: landfall.Preview, Commit: group.Commit, Branch: long, Created: noon}); err != nil {
+		if err := tx.PutRelease(ctx, landfall.Release{ID: group.UID, App: app.ID, Line: landfall.Preview,
+			Commit: group.Commit, Branch: long, Created: noon}); err != nil {
 			return err
 		}
-		if err := tx.PutTag(ctx, landfall.Tag{App: app.ID, Name: long, Kind: landfall.GitTag, Release: group.UID, Moved: noon}); err != nil {
+		if err := tx.PutTag(ctx, landfall.Tag{App: app.ID, Name: long, Kind: landfall.GitTag, Release: group.UID,
+			Moved: noon}); err != nil {
 			return err
 		}
-		return tx.CreateMove(ctx, landfall.Move{App: app.ID, Pointer: "tag " + long, To: group.UID, Actor: long, Reason: long, At: noon})
+		return tx.CreateMove(ctx, landfall.Move{App: app.ID, Pointer: "tag " + long, To: group.UID, Actor: long,
+			Reason: long, At: noon})
 	})
 	p.signIn(adminToken)
 	for _, path := range []string{
-		"/", "/apps/shop", "/apps/shop/releases/dddddddd", "/apps/shop/diff?from=dddddddd&to=live", "/apps/shop/promote?release=dddddddd", "/runs/" + run.ID,
-		"/apps/shop?done=" + "%22%3E%3Cscript%3E", "/%3Cscript%3Ealert(1)%3C/script%3E",
+		"/", "/apps/shop", "/apps/shop/releases/dddddddd", "/apps/shop/diff?from=dddddddd&to=live",
+		"/apps/shop/promote?release=dddddddd", "/runs/" + run.ID, "/apps/shop?done=" + "%22%3E%3Cscript%3E",
+		"/%3Cscript%3Ealert(1)%3C/script%3E",
 	} {
 		a := p.get(path)
 		body := strings.ReplaceAll(a.body, `<script src="/static/`, "")
@@ -131,10 +138,11 @@ func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	p := newPages(t, home)
 	run := p.begin(p.shop(), "main", "reading")
-	p.end(run, landfall.RunFailed, "specs/app.yaml:7: unknown field \x1b[31mcolour\x1b[0m\nspecs/app.yaml:9: "+strings.Repeat("x", 1000)+" is too long")
+	p.end(run, landfall.RunFailed, "specs/app.yaml:7: unknown field \x1b[31mcolour\x1b[0m\nspecs/app.yaml:9: "+
+		strings.Repeat("x", 1000)+" is too long")
 	p.signIn(readerToken)
-	p.want(p.get("/runs/"+run.ID), http.StatusOK, "specs/app.yaml:7: unknown field colour\nspecs/app.yaml:9: x", "x is too long</p>", string(run.Commit),
-		"failed", `href="/apps/shop"`)
+	p.want(p.get("/runs/"+run.ID), http.StatusOK, "specs/app.yaml:7: unknown field colour\nspecs/app.yaml:9: x",
+		"x is too long</p>", string(run.Commit), "failed", `href="/apps/shop"`)
 
 	// So it does for a program that has the token.
 	p.cookie = nil
@@ -158,7 +166,8 @@ func TestFollowersAreBounded(t *testing.T) {
 	r.AddCookie(p.cookie)
 	a := httptest.NewRecorder()
 	p.handler.ServeHTTP(a, r)
-	if a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") != "1" || !strings.Contains(a.Body.String(), "100 requests of the token") {
+	if a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") != "1" ||
+		!strings.Contains(a.Body.String(), "100 requests of the token") {
 		t.Errorf("got %d, Retry-After %q: %s", a.Code, a.Header().Get("Retry-After"), a.Body)
 	}
 	p.want(p.get(page), http.StatusOK, "reading")

@@ -60,8 +60,9 @@ func sameOrigin(r *http.Request) bool {
 }
 
 func (s *site) refuseOrigin(w http.ResponseWriter, _ *http.Request) {
-	s.write(w, nil, &view{page: "error", title: "Forbidden", status: http.StatusForbidden, data: problem{http.StatusForbidden,
-		"This was sent by another site, so nothing was done. Open the page here and do it again."}})
+	s.write(w, nil, &view{page: "error", title: "Forbidden", status: http.StatusForbidden,
+		data: problem{http.StatusForbidden,
+			"This was sent by another site, so nothing was done. Open the page here and do it again."}})
 }
 
 // signIn is what the page to sign in shows.
@@ -89,7 +90,8 @@ func (s *site) askToken(w http.ResponseWriter, r *http.Request, to string, statu
 			data.Elsewhere = s.URL.JoinPath("sign-in").String()
 		}
 	}
-	if v, ok := s.visitOf(to); ok { // browsers ask it of every address that a form leads to, and this one's leads to the release
+	// browsers ask it of every address that a form leads to, and this one's leads to the release
+	if v, ok := s.visitOf(to); ok {
 		policy := w.Header().Get(securityPolicy)
 		w.Header().Set(securityPolicy, strings.Replace(policy, "form-action 'self'", "form-action 'self' "+v.Origin, 1))
 	}
@@ -140,7 +142,8 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	// Lax: a link from a commit status leads to the run, and not to the sign-in.
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: session, Path: "/", MaxAge: int(sessionFor.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		Name: cookieName, Value: session, Path: "/", MaxAge: int(sessionFor.Seconds()), Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode})
 	goOn(w, to)
 }
 
@@ -149,7 +152,8 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 func (s *site) refuseToken(w http.ResponseWriter, r *http.Request, to string) {
 	if wait := s.attempts.failed(r.RemoteAddr, s.Now()); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
-		s.askToken(w, r, to, http.StatusTooManyRequests, "This token is not known. Too many from this address were wrong: wait a minute.")
+		s.askToken(w, r, to, http.StatusTooManyRequests,
+			"This token is not known. Too many from this address were wrong: wait a minute.")
 		return
 	}
 	s.Logger.WarnContext(r.Context(), "sign-in refused", "from", r.RemoteAddr)
@@ -178,7 +182,8 @@ func goOn(w http.ResponseWriter, to string) {
 // local returns a path of this host to go to, and the first page for everything else.
 func local(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") ||
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/") ||
+		strings.HasPrefix(to, "//") ||
 		strings.ContainsAny(to, "\\\t\r\n") {
 		return "/"
 	}

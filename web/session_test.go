@@ -20,15 +20,18 @@ func TestSignIn(t *testing.T) {
 	if got, want := a.Header.Get("Location"), "/sign-in?to=%2Fapps%2Fshop%3Fbefore%3D"; got != want {
 		t.Errorf("sent to %q, want %q", got, want)
 	}
-	p.want(p.get(a.Header.Get("Location")), http.StatusOK, `name="to" value="/apps/shop?before="`, `name="token" type="password"`)
+	p.want(p.get(a.Header.Get("Location")), http.StatusOK, `name="to" value="/apps/shop?before="`,
+		`name="token" type="password"`)
 	a = p.post("/sign-in", url.Values{"token": {" " + adminToken + "\n"}, "to": {"/apps/shop?before="}})
 	p.want(a, http.StatusSeeOther)
 	if got, want := a.Header.Get("Location"), "/apps/shop?before="; got != want {
 		t.Errorf("sent back to %q, want %q", got, want)
 	}
 	cookies := a.Cookies()
-	if len(cookies) != 1 || cookies[0].Name != "__Host-landfall" || !cookies[0].HttpOnly || !cookies[0].Secure || cookies[0].Path != "/" ||
-		cookies[0].Domain != "" || cookies[0].SameSite != http.SameSiteLaxMode || strings.Contains(cookies[0].Value, "token") {
+	if len(cookies) != 1 || cookies[0].Name != "__Host-landfall" || !cookies[0].HttpOnly || !cookies[0].Secure ||
+		cookies[0].Path != "/" ||
+		cookies[0].Domain != "" || cookies[0].SameSite != http.SameSiteLaxMode ||
+		strings.Contains(cookies[0].Value, "token") {
 		t.Errorf("got the cookies %v", a.Header.Values("Set-Cookie"))
 	}
 	p.cookie = cookies[0]
@@ -62,7 +65,8 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	p := newPages(t, home)
 	for _, to := range []string{
-		"https://example.com/", "//example.com/", `/\example.com`, `\\example.com`, "javascript:alert(1)", "/\texample.com", "http:example.com", "", "%zz", "apps",
+		"https://example.com/", "//example.com/", `/\example.com`, `\\example.com`, "javascript:alert(1)", "/\texample.com",
+		"http:example.com", "", "%zz", "apps",
 	} {
 		a := p.post("/sign-in", url.Values{"token": {adminToken}, "to": {to}})
 		if got := a.Header.Get("Location"); a.StatusCode != http.StatusSeeOther || got != "/" {
@@ -84,7 +88,8 @@ func TestSignInIsLimited(t *testing.T) {
 		return p.ask(r)
 	}
 	for i := range 10 {
-		p.want(guess(fmt.Sprintf("192.0.2.1:%d", i+1), fmt.Sprint("guess ", i)), http.StatusUnauthorized, "This token is not known.", `role="alert"`)
+		p.want(guess(fmt.Sprintf("192.0.2.1:%d", i+1), fmt.Sprint("guess ", i)), http.StatusUnauthorized,
+			"This token is not known.", `role="alert"`)
 		p.want(guess("192.0.2.2:1", adminToken), http.StatusSeeOther) // what is right does not count
 	}
 	a := guess("192.0.2.1:99", "wrong")
@@ -160,13 +165,15 @@ func TestHeaders(t *testing.T) {
 	for _, path := range []string{"/", "/apps/shop", "/apps/nothing", "/nothing", "/sign-in"} {
 		a := p.get(path)
 		policy := a.Header.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'",
+			"frame-ancestors 'none'", "base-uri 'none'"} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("%s: the policy %q does not say %s", path, policy, want)
 			}
 		}
 		for name, want := range map[string]string{
-			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+			"Cache-Control": "no-store",
 		} {
 			if got := a.Header.Get(name); got != want {
 				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
@@ -184,7 +191,8 @@ func TestFiles(t *testing.T) {
 	p := newPages(t, home)
 	page := p.get("/sign-in").body
 	for _, c := range []struct{ before, kind string }{
-		{`<link rel="stylesheet" href="`, "text/css"}, {`<script src="`, "text/javascript"}, {`<link rel="icon" href="`, "image/svg+xml"},
+		{`<link rel="stylesheet" href="`, "text/css"}, {`<script src="`, "text/javascript"},
+		{`<link rel="icon" href="`, "image/svg+xml"},
 	} {
 		_, rest, found := strings.Cut(page, c.before)
 		path, _, _ := strings.Cut(rest, `"`)

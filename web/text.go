@@ -15,9 +15,13 @@ import (
 // functions are what templates can call.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"text": text, "whole": whole, "short": landfall.CommitSHA.Short, "bytes": humanBytes, "signed": signedBytes, "took": took, "iso": iso, "date": date,
-		"clock": func(t time.Time) string { return t.UTC().Format(time.TimeOnly) }, "count": count, "escape": url.PathEscape,
-		"add": func(a, b int) int { return a + b }, "word": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "-", " ") },
+		"text": text, "whole": whole, "short": landfall.CommitSHA.Short, "bytes": humanBytes, "signed": signedBytes,
+		"took": took, "iso": iso, "date": date, "clock": func(t time.Time) string {
+			return t.UTC().Format(time.TimeOnly)
+		}, "count": count, "escape": url.PathEscape,
+		"add": func(a, b int) int {
+			return a + b
+		}, "word": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "-", " ") },
 		"dict": dict, "why": why, "pointer": func(p string) string { return text(strings.TrimPrefix(p, "tag ")) },
 	}
 }

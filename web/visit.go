@@ -52,7 +52,8 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 	v, ok := s.visitOf(r.URL.RequestURI())
 	challenge, err := landfall.ParseDigest(r.URL.Query().Get("for"))
 	if !ok || err != nil {
-		s.fail(w, r, nil, &landfall.Error{Op: "web.visit", Kind: landfall.Invalid, Message: "This leads to no release of this server."})
+		s.fail(w, r, nil, &landfall.Error{Op: "web.visit", Kind: landfall.Invalid,
+			Message: "This leads to no release of this server."})
 		return
 	}
 	cookie, none := r.Cookie(cookieName)
@@ -71,7 +72,8 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 	code, now := rand.Text(), s.Now()
 	if err == nil {
 		err = s.DB.Update(r.Context(), func(tx *store.Tx) error {
-			return tx.CreateVisit(r.Context(), code, cookie.Value, store.Visit{Host: v.Host, Challenge: challenge, Path: v.Path}, now, now.Add(codeFor))
+			return tx.CreateVisit(r.Context(), code, cookie.Value, store.Visit{Host: v.Host, Challenge: challenge, Path: v.Path},
+				now, now.Add(codeFor))
 		})
 	}
 	if err != nil {
@@ -89,7 +91,8 @@ func (s *site) mayVisit(r *http.Request, token landfall.Token, v Visit) error {
 		return err
 	}
 	if err != nil || !token.Allows(landfall.ScopeRead, app.ID) {
-		return &landfall.Error{Op: "web.visit", Kind: landfall.Forbidden, Message: "There is no such app, or your token may not read it."}
+		return &landfall.Error{Op: "web.visit", Kind: landfall.Forbidden,
+			Message: "There is no such app, or your token may not read it."}
 	}
 	return nil
 }

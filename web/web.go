@@ -81,7 +81,8 @@ func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 		post(path, s.doing(a))
 	}
 	missing := guarded(s.showing(func(r *request) (*view, error) {
-		return nil, &landfall.Error{Op: "web", Kind: landfall.NotFound, Message: "There is no page " + landfall.Printable(r.URL.Path) + "."}
+		return nil, &landfall.Error{Op: "web", Kind: landfall.NotFound,
+			Message: "There is no page " + landfall.Printable(r.URL.Path) + "."}
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del("Allow") // a page that there is by another method is none
@@ -228,7 +229,8 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, in *request, err err
 		s.Logger.ErrorContext(r.Context(), "a page failed", "path", r.URL.Path, "error", err)
 	}
 	status := kind.HTTPStatus()
-	s.write(w, in, &view{page: "error", title: http.StatusText(status), status: status, data: problem{status, landfall.MessageOf(err)}})
+	s.write(w, in, &view{page: "error", title: http.StatusText(status), status: status,
+		data: problem{status, landfall.MessageOf(err)}})
 }
 
 // problem is what an error's page shows.

@@ -46,7 +46,8 @@ func (h *bodyBuffer) take(n int64) error {
 	if h.budget.used.Add(n) > limit {
 		h.budget.used.Add(-n)
 		return &refusal{
-			status: http.StatusServiceUnavailable, detail: "too many payloads are arriving; deliver it again later", unread: true,
+			status: http.StatusServiceUnavailable, detail: "too many payloads are arriving; deliver it again later",
+			unread: true,
 		}
 	}
 	h.mine += n

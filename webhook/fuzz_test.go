@@ -27,7 +27,8 @@ func fuzz(f *testing.F, event string) {
 		}
 		f.Add(text)
 	}
-	for _, text := range []string{"", "null", "[]", "{}", `{"repository":null}`, `{"pull_request":{"head":{"repo":null}}}`} {
+	for _, text := range []string{"", "null", "[]", "{}", `{"repository":null}`,
+		`{"pull_request":{"head":{"repo":null}}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {

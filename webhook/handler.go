@@ -126,7 +126,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if no.status == http.StatusServiceUnavailable {
 			level = slog.LevelError
 		}
-		log(level, "webhook refused", slog.Int("status", no.status), slog.String("reason", no.detail), slog.Any("cause", no.cause))
+		log(level, "webhook refused", slog.Int("status", no.status), slog.String("reason", no.detail),
+			slog.Any("cause", no.cause))
 		h.count(r, Refused)
 		refuse(w, no)
 		return
@@ -161,7 +162,8 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 	if err := h.read(w, r, hold); err != nil {
 		return none, false, err
 	}
-	delivery := landfall.Delivery{Hook: hook, ID: r.Header.Get(headerDelivery), Event: r.Header.Get(headerEvent), Received: h.Now()}
+	delivery := landfall.Delivery{Hook: hook, ID: r.Header.Get(headerDelivery), Event: r.Header.Get(headerEvent),
+		Received: h.Now()}
 	stored, repeat, err := h.accept(r.Context(), delivery, hold, form, signature)
 	if landfall.Is(err, landfall.Unauthorized) { // the cached secret is old
 		h.secrets.Delete(hook)

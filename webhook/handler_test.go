@@ -30,7 +30,8 @@ func TestPushIsAccepted(t *testing.T) {
 	got := send(t, r)
 	want := []string{"http://landfall.test/runs/shop-c3d9a1f", "http://landfall.test/runs/admin-c3d9a1f"}
 	// P-001: a signed push is received: 202 with the address of the delivery and of each app's run
-	if got.status != http.StatusAccepted || got.Delivery != "http://landfall.test/deliveries/d-1" || !slices.Equal(got.Runs, want) {
+	if got.status != http.StatusAccepted || got.Delivery != "http://landfall.test/deliveries/d-1" ||
+		!slices.Equal(got.Runs, want) {
 		t.Errorf("got %d %q %q, want 202 with the delivery and %q", got.status, got.Delivery, got.Runs, want)
 	}
 	if got.contentType != "application/json" || got.Decision != "Branch main is now at c3d9a1f." {
@@ -103,9 +104,11 @@ func TestBadSignature(t *testing.T) {
 		"no hexadecimal": func(_ *door, r *http.Request) {
 			r.Header.Set("X-Hub-Signature-256", "sha256="+strings.Repeat("zz", 32))
 		},
-		"too short":         func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(secret, body)[:20]) },
-		"another secret":    func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign("another", body)) },
-		"another body":      func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(secret, []byte("{}"))) },
+		"too short":      func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(secret, body)[:20]) },
+		"another secret": func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign("another", body)) },
+		"another body": func(_ *door, r *http.Request) {
+			r.Header.Set("X-Hub-Signature-256", sign(secret, []byte("{}")))
+		},
 		"the empty secret":  func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign("", body)) },
 		"of another hook":   func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(hookSecret, body)) },
 		"an unknown hook":   func(_ *door, r *http.Request) { r.URL.Path += "/nobody" },
@@ -118,7 +121,9 @@ func TestBadSignature(t *testing.T) {
 			r.Header.Set("X-Hub-Signature-256", sign("another", body))
 			r.Header.Set("X-Hub-Signature", sha1Signature)
 		},
-		"SHA-1 in the place of SHA-256": func(_ *door, r *http.Request) { r.Header.Set("X-Hub-Signature-256", sha1Signature) },
+		"SHA-1 in the place of SHA-256": func(_ *door, r *http.Request) {
+			r.Header.Set("X-Hub-Signature-256", sha1Signature)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,8 +153,9 @@ func TestSignatureThatIsNone(t *testing.T) {
 	t.Parallel()
 	body := fixture(t, "push_branch_update")
 	for value, want := range map[string]string{
-		"": "there is no X-Hub-Signature-256", "sha256=00": "X-Hub-Signature-256 is malformed", "sha256=": "X-Hub-Signature-256 is malformed",
-		"sha1=" + strings.Repeat("00", 20): "X-Hub-Signature-256 is malformed", "sha256=" + strings.Repeat("00", 32): "the signature does not match",
+		"": "there is no X-Hub-Signature-256", "sha256=00": "X-Hub-Signature-256 is malformed",
+		"sha256=": "X-Hub-Signature-256 is malformed", "sha1=" + strings.Repeat("00", 20): "X-Hub-Signature-256 is malformed",
+		"sha256=" + strings.Repeat("00", 32): "the signature does not match",
 	} {
 		r := open(t).delivery(t, "push", "d-1", body)
 		r.Header.Set("X-Hub-Signature-256", value)
@@ -254,7 +260,8 @@ func TestRecordedOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		event, payload, decision string
 	}{
-		"an unknown event":        {"star", string(fixture(t, "star_created")), "Event star is not one that Landfall acts on."},
+		"an unknown event": {"star", string(fixture(t, "star_created")),
+			"Event star is not one that Landfall acts on."},
 		"an event without a body": {"gollum", "{}", "Event gollum is not one that Landfall acts on."},
 		"an unknown action": {
 			"pull_request", string(fixture(t, "pull_request_labeled")),
@@ -297,15 +304,20 @@ func TestRefusedByItsHead(t *testing.T) {
 		status int
 	}{
 		// N-004: a body whose declared length is over 25 MiB is 413 before it is read
-		"too large": {post + asJSON + signed + fmt.Sprintf("Content-Length: %d\r\n", webhook.MaxBody+1), http.StatusRequestEntityTooLarge},
+		"too large": {post + asJSON + signed + fmt.Sprintf("Content-Length: %d\r\n", webhook.MaxBody+1),
+			http.StatusRequestEntityTooLarge},
 		// N-004: a wrong content type is 415
-		"wrong content type":  {post + signed + "Content-Type: text/plain\r\nContent-Length: 8192\r\n", http.StatusUnsupportedMediaType},
-		"no content type":     {post + signed + "Content-Length: 8192\r\n", http.StatusUnsupportedMediaType},
-		"broken content type": {post + signed + "Content-Type: application/json; =\r\nContent-Length: 8192\r\n", http.StatusUnsupportedMediaType},
+		"wrong content type": {post + signed + "Content-Type: text/plain\r\nContent-Length: 8192\r\n",
+			http.StatusUnsupportedMediaType},
+		"no content type": {post + signed + "Content-Length: 8192\r\n", http.StatusUnsupportedMediaType},
+		"broken content type": {post + signed + "Content-Type: application/json; =\r\nContent-Length: 8192\r\n",
+			http.StatusUnsupportedMediaType},
 		// N-001: without a signature it is 401, and the body is not waited for
-		"no signature":    {post + asJSON + "Transfer-Encoding: chunked\r\n", http.StatusUnauthorized},
-		"another method":  {strings.Replace(post, "POST", "PUT", 1) + asJSON + signed + "Content-Length: 8192\r\n", http.StatusMethodNotAllowed},
-		"another address": {strings.Replace(post, "github", "github/a/b", 1) + asJSON + signed + "Content-Length: 8192\r\n", http.StatusNotFound},
+		"no signature": {post + asJSON + "Transfer-Encoding: chunked\r\n", http.StatusUnauthorized},
+		"another method": {strings.Replace(post, "POST", "PUT", 1) + asJSON + signed + "Content-Length: 8192\r\n",
+			http.StatusMethodNotAllowed},
+		"another address": {strings.Replace(post, "github", "github/a/b", 1) + asJSON + signed + "Content-Length: 8192\r\n",
+			http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -381,9 +393,9 @@ func TestMalformed(t *testing.T) {
 		"a ref with dots":         {"push", strings.Replace(push, "refs/heads/main", "refs/heads/../x", 1)},
 		"after is no commit":      {"push", strings.Replace(push, `"after": "c3d9`, `"after": "HEAD`, 1)},
 		"before is no commit":     {"push", strings.Replace(push, `"before": "5f1c`, `"before": "-5f1`, 1)},
-		"a tag's head commit":     {"push", strings.Replace(string(fixture(t, "push_tag_create_annotated")), `"id": "c3d9`, `"id": "HEAD`, 2)},
-		"a push named otherwise":  {"pull_request", push},
-		"no action":               {"pull_request", strings.Replace(pull, `"opened"`, `""`, 1)},
+		"a tag's head commit": {"push", strings.Replace(string(fixture(t, "push_tag_create_annotated")), `"id": "c3d9`,
+			`"id": "HEAD`, 2)}, "a push named otherwise": {"pull_request", push},
+		"no action": {"pull_request", strings.Replace(pull, `"opened"`, `""`, 1)},
 		"no number": {"pull_request", strings.Replace(pull, `"number": 12,
     "state"`, `"number": -1, "state"`, 1)},
 		"no base":                    {"pull_request", strings.Replace(pull, `"ref": "main"`, `"ref": ""`, 1)},
@@ -428,7 +440,8 @@ func TestStoreDown(t *testing.T) {
 			d.store.fail(method, down)
 			got := send(t, d.delivery(t, "push", "d-1", body))
 			// L-020: what could not be stored is not acknowledged
-			if got.status != http.StatusServiceUnavailable || strings.Contains(got.Detail, "disk") || len(d.store.deliveries()) != 0 {
+			if got.status != http.StatusServiceUnavailable || strings.Contains(got.Detail, "disk") ||
+				len(d.store.deliveries()) != 0 {
 				t.Errorf("got %d %q, want 503", got.status, got.Detail)
 			}
 			d.store.fail("", nil)

@@ -87,7 +87,8 @@ func (p *PullRequest) decision(action, branch string) string {
 	case p.Closed:
 		return fmt.Sprintf("Pull request %d was closed.", p.Number)
 	case p.Fork:
-		return fmt.Sprintf("Pull request %d comes from another repository: it is recorded, and nothing of it is fetched.", p.Number)
+		return fmt.Sprintf("Pull request %d comes from another repository: it is recorded, and nothing of it is fetched.",
+			p.Number)
 	case action == "synchronize":
 		return fmt.Sprintf("Pull request %d (%s into %s) is now at %s.", p.Number, branch, p.Base, p.Commit.Short())
 	default:

@@ -74,7 +74,8 @@ func (r Repository) Matches(address string) bool {
 // normalAddress returns the part of a repository's address that identifies it, "host:port/owner/name", or "" for a text
 // that is no address of a remote repository.
 func normalAddress(address string) string {
-	if host, path, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(host, "/") && !strings.HasPrefix(path, "//") {
+	if host, path, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(host, "/") &&
+		!strings.HasPrefix(path, "//") {
 		address = "ssh://" + host + "/" + strings.TrimPrefix(path, "/")
 	}
 	u, err := url.Parse(address)

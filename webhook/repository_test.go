@@ -13,7 +13,8 @@ func TestMatches(t *testing.T) {
 		"https://github.com/harbor/shop.git", "https://github.com/harbor/shop",
 		"git://github.com/harbor/shop.git", "git@github.com:harbor/shop.git",
 	}}
-	own := webhook.Repository{Owner: "Harbor", Name: "Shop", URLs: []string{"http://127.0.0.1:4100/harbor/shop.git", "ssh://git@git.example.com:2222/harbor/shop.git"}}
+	own := webhook.Repository{Owner: "Harbor", Name: "Shop",
+		URLs: []string{"http://127.0.0.1:4100/harbor/shop.git", "ssh://git@git.example.com:2222/harbor/shop.git"}}
 	for _, c := range []struct {
 		repository webhook.Repository
 		address    string
@@ -57,9 +58,11 @@ func TestMatches(t *testing.T) {
 		{own, "http://127.0.0.1:4101/harbor/shop.git", false},
 		{own, "ssh://git.example.com/harbor/shop", false},
 		{webhook.Repository{}, "", false},
-		{webhook.Repository{Owner: "srv", Name: "shop", URLs: []string{"", "not an address", "file:///srv/shop"}}, "file:///srv/shop", false},
-		{webhook.Repository{Owner: "harbor", Name: "vault", URLs: []string{"https://github.com/harbor/shop"}}, "https://github.com/harbor/shop", false},
-		{webhook.Repository{Owner: "bor", Name: "shop", URLs: []string{"https://github.com/harbor/shop"}}, "https://github.com/harbor/shop", false},
+		{webhook.Repository{Owner: "srv", Name: "shop", URLs: []string{"", "not an address", "file:///srv/shop"}},
+			"file:///srv/shop", false}, {webhook.Repository{Owner: "harbor", Name: "vault",
+			URLs: []string{"https://github.com/harbor/shop"}}, "https://github.com/harbor/shop", false},
+		{webhook.Repository{Owner: "bor", Name: "shop", URLs: []string{"https://github.com/harbor/shop"}},
+			"https://github.com/harbor/shop", false},
 	} {
 		// N-005: an app is found only by an address that names the payload's repository
 		if got := c.repository.Matches(c.address); got != c.want {

@@ -30,7 +30,8 @@ func signatureOf(header http.Header) (signature []byte, wrong string) {
 
 // verify returns the raw body in the buffer when its signature is good, and the secret of the signature. A hook that
 // does not exist, or has no secret, is refused after the same work and in the same words as a wrong signature.
-func (h *Handler) verify(ctx context.Context, hook string, buffer *bodyBuffer, signature []byte) (body []byte, secret string, err error) {
+func (h *Handler) verify(ctx context.Context, hook string, buffer *bodyBuffer, signature []byte) (body []byte,
+	secret string, err error) {
 	value, _ := h.secrets.Load(hook)
 	kept, tried := value.(string)
 	if tried && isSigned(kept, buffer, signature) {

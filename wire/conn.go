@@ -87,7 +87,8 @@ func (c *conn) Read(p []byte) (int, error) {
 const badRequest = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // endsTwice is the answer to a request that says its end twice.
-const endsTwice = badRequest + "A request has either Content-Length or Transfer-Encoding, and the latter in HTTP/1.1 only (RFC 9112, section 6.1).\n"
+const endsTwice = badRequest + "A request has either Content-Length or Transfer-Encoding, and the latter in " +
+	"HTTP/1.1 only (RFC 9112, section 6.1).\n"
 
 // refuse answers the request that says its end twice, which is the last one of the connection. It reads on for a
 // moment, since a connection that is closed with something unread takes the answer away from the client.

@@ -20,9 +20,10 @@ type Framing struct {
 	length    number // of the body, from all Content-Length headers of the head
 	value     number // of the Content-Length in this line and the lines that continue it
 	hasCoding bool   // the head has a Transfer-Encoding
-	left      uint64 // bytes of the body, or of the chunk, that are still to come; while the chunk's size is read, the size so far
-	digits    int    // of the chunk's size
-	line      int    // bytes of the line with the chunk's size
+	// bytes of the body, or of the chunk, that are still to come; while the chunk's size is read, the size so far
+	left   uint64
+	digits int // of the chunk's size
+	line   int // bytes of the line with the chunk's size
 }
 
 // place is the part of a request to which the next byte belongs.
@@ -184,7 +185,8 @@ func (f *Framing) take(b byte) (twice bool) {
 		f.chunkEnd(b)
 	case inTrailer, inTrailerReturn:
 		f.trailerByte(b)
-	case beforeRequest, inRequestLine, inLine, inTrailerLine, inBrokenLine, inBody, inChunk, unframed, ended: // these skip many bytes at once
+	// these skip many bytes at once
+	case beforeRequest, inRequestLine, inLine, inTrailerLine, inBrokenLine, inBody, inChunk, unframed, ended:
 	}
 	return false
 }

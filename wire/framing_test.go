@@ -113,28 +113,50 @@ func connections() []string {
 	}
 	return []string{
 		get + get + get, "", "\r\n\r\n", "GET", lines("GET / HTTP/1.0", "", "") + get,
-		"POST / HTTP/1.1\r\n" + both + "0\r\n\r\n" + get, get + "POST / HTTP/1.1\n" + strings.ReplaceAll(both, "\r", "") + get,
-		"POST / HTTP/1.0\r\n" + both + "0\r\n\r\n" + get, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n5\r\n" + get,
-		post("Content-Length: 5", "hello"), post("content-LENGTH:5", "hello\r\n"), post("Content-Length:\t 5 \t", "hello\r\n\r\n"),
-		post("Content-Length: 5\r\nContent-Length: 5", "hello"), post("Content-Length: 5\r\nContent-Length: 6", "hello"),
-		post("Content-Length: 5, 5", "hello"), post("Content-Length: +5", "hello"), post("Content-Length: 0x5", "hello"), post("Content-Length:", "hello"),
-		post("Content-Length: 005", "hello"), post("Content-Length: 99999999999999999999", "hello"), post("Content-Length: 9223372036854775807", "hello"),
-		post("Content-Length: 0", ""), post("Content-Length: -0", ""), post("Content-Length: 5\r", "hello"), post("Content-Length: 5\x00", "hello"),
-		post("Content-Length:\r\n 5", "hello"), post("Content-Length:\n\t5\n ", "hello"), post("Content-Length: 1\r\n 0", "hello"), post("Content-Length: 5\r\n X: y", "hello"),
-		post("Content-Length : 5", "hello"), post(" Content-Length: 5", "hello"), post("X: y\r\n Content-Length: 5", "hello"), post("X: y\r\n\tTransfer-Encoding: chunked\r\nContent-Length: 5", "hello"),
-		post("X-Content-Length: 7\r\nContent-Length-X: 8\r\nContent_Length: 9\r\nContent-Length: 5", "hello"), post("Content-Length: 5\r\nTransfer-Encodin: x\r\nTransfer-Encodings: x", "hello"),
-		post("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"), post("transfer-encoding:chunked", "5;a=b\r\nhello\r\n00 \r\nContent-Length: 5\r\n\r\n"),
-		post("Transfer-Encoding: chunked", "5\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked", "5\r\nhello0\r\n\r\n"), post("Transfer-Encoding: chunked", "5 ;a\r\nhello\r\n0\r\n\r\n"),
-		post("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\nX: y\n\n"), post("Transfer-Encoding: chunked", "0\r\n\n"), post("Transfer-Encoding: chunked", "-1\r\n\r\n"),
-		post("Transfer-Encoding: chunked", "0x5\r\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked", "00000000000000005\r\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked", "\r\n\r\n"),
-		post("Transfer-Encoding: chunked", "5;a\rb\r\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked", "5;"+strings.Repeat("a", 4092)+"\r\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked", "5;"+strings.Repeat("a", 4093)+"\r\nhello\r\n0\r\n\r\n"),
-		post("Transfer-Encoding: chunked", "0\r\n: x\r\n\r\n"), post("Transfer-Encoding: chunked", "ffffffffffffffff\r\nhello"),
-		post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "0\r\n\r\n"), post("Transfer-Encoding: gzip, chunked", "0\r\n\r\n"), post("Transfer-Encoding: xchunked", "0\r\n\r\n"),
-		post("Transfer-Encoding: chunked\r\nContent-Length: 4", "0\r\n\r\n"), post("tRANSFER-eNCODING: chunked\r\nX: y\r\ncONTENT-lENGTH: 4", "0\r\n\r\n"), post("Content-Length: x\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
-		post("Transfer-Encoding:\r\n chunked\r\nContent-Length: 4", "0\r\n\r\n"), post("Transfer-Encoding\r\n: chunked\r\nContent-Length: 4", "0\r\n\r\n"), post("Transfer-Encoding : chunked\r\nContent-Length: 4", "0000"+get),
-		post("Transfer-Encoding: identity\r\nContent-Length: 5", "hello"), post("\rContent-Length: 5", "hello"), post("Content-Length: 5\r\nX:\x00y", "hello"),
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + both, "GET / HTTP/1.1\r\n", "GET /\r\n" + get, "GET / HTTP/2.0\r\n" + both, "PUT /2.0 HTTP/1.1\r\nContent-Length: 2\r\n\r\nab" + get,
-		"POST /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhel", "PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\na\r\n\r\n" + get, post("Content-Length: 5", "hello\r\n\r\n\r\n"),
+		"POST / HTTP/1.1\r\n" + both + "0\r\n\r\n" + get,
+		get + "POST / HTTP/1.1\n" + strings.ReplaceAll(both, "\r", "") + get, "POST / HTTP/1.0\r\n" + both + "0\r\n\r\n" +
+			get, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n5\r\n" + get,
+		post("Content-Length: 5", "hello"), post("content-LENGTH:5", "hello\r\n"),
+		post("Content-Length:\t 5 \t", "hello\r\n\r\n"), post("Content-Length: 5\r\nContent-Length: 5", "hello"),
+		post("Content-Length: 5\r\nContent-Length: 6", "hello"),
+		post("Content-Length: 5, 5", "hello"), post("Content-Length: +5", "hello"), post("Content-Length: 0x5", "hello"),
+		post("Content-Length:", "hello"),
+		post("Content-Length: 005", "hello"), post("Content-Length: 99999999999999999999", "hello"),
+		post("Content-Length: 9223372036854775807", "hello"),
+		post("Content-Length: 0", ""), post("Content-Length: -0", ""), post("Content-Length: 5\r", "hello"),
+		post("Content-Length: 5\x00", "hello"),
+		post("Content-Length:\r\n 5", "hello"), post("Content-Length:\n\t5\n ", "hello"),
+		post("Content-Length: 1\r\n 0", "hello"), post("Content-Length: 5\r\n X: y", "hello"),
+		post("Content-Length : 5", "hello"), post(" Content-Length: 5", "hello"), post("X: y\r\n Content-Length: 5", "hello"),
+		post("X: y\r\n\tTransfer-Encoding: chunked\r\nContent-Length: 5", "hello"),
+		post("X-Content-Length: 7\r\nContent-Length-X: 8\r\nContent_Length: 9\r\nContent-Length: 5", "hello"),
+		post("Content-Length: 5\r\nTransfer-Encodin: x\r\nTransfer-Encodings: x", "hello"),
+		post("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"),
+		post("transfer-encoding:chunked", "5;a=b\r\nhello\r\n00 \r\nContent-Length: 5\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "5\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked",
+			"5\r\nhello0\r\n\r\n"), post("Transfer-Encoding: chunked", "5 ;a\r\nhello\r\n0\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\nX: y\n\n"), post("Transfer-Encoding: chunked", "0\r\n\n"),
+		post("Transfer-Encoding: chunked", "-1\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "0x5\r\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked",
+			"00000000000000005\r\nhello\r\n0\r\n\r\n"), post("Transfer-Encoding: chunked", "\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "5;a\rb\r\nhello\r\n0\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "5;"+strings.Repeat("a", 4092)+"\r\nhello\r\n0\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "5;"+strings.Repeat("a", 4093)+"\r\nhello\r\n0\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "0\r\n: x\r\n\r\n"),
+		post("Transfer-Encoding: chunked", "ffffffffffffffff\r\nhello"),
+		post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+		post("Transfer-Encoding: gzip, chunked", "0\r\n\r\n"), post("Transfer-Encoding: xchunked", "0\r\n\r\n"),
+		post("Transfer-Encoding: chunked\r\nContent-Length: 4", "0\r\n\r\n"),
+		post("tRANSFER-eNCODING: chunked\r\nX: y\r\ncONTENT-lENGTH: 4", "0\r\n\r\n"),
+		post("Content-Length: x\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+		post("Transfer-Encoding:\r\n chunked\r\nContent-Length: 4", "0\r\n\r\n"),
+		post("Transfer-Encoding\r\n: chunked\r\nContent-Length: 4", "0\r\n\r\n"),
+		post("Transfer-Encoding : chunked\r\nContent-Length: 4", "0000"+get),
+		post("Transfer-Encoding: identity\r\nContent-Length: 5", "hello"), post("\rContent-Length: 5", "hello"),
+		post("Content-Length: 5\r\nX:\x00y", "hello"),
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + both, "GET / HTTP/1.1\r\n", "GET /\r\n" + get, "GET / HTTP/2.0\r\n" + both,
+		"PUT /2.0 HTTP/1.1\r\nContent-Length: 2\r\n\r\nab" + get, "POST /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhel",
+		"PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\na\r\n\r\n" + get, post("Content-Length: 5", "hello\r\n\r\n\r\n"),
 	}
 }
 
@@ -170,8 +192,10 @@ func TestFramingReleased(t *testing.T) {
 }
 
 func BenchmarkFraming(b *testing.B) {
-	request := []byte("GET /assets/app.js HTTP/1.1\r\nHost: shop.localhost:8080\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36\r\n" +
-		"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Encoding: gzip, deflate, br\r\nAccept-Language: en-US,en;q=0.5\r\nConnection: keep-alive\r\nCookie: a=b\r\n\r\n")
+	request := []byte("GET /assets/app.js HTTP/1.1\r\nHost: shop.localhost:8080\r\nUser-Agent: Mozilla/5.0 (X11; Linux " +
+		"x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36\r\n" +
+		"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Encoding: gzip, deflate, " +
+		"br\r\nAccept-Language: en-US,en;q=0.5\r\nConnection: keep-alive\r\nCookie: a=b\r\n\r\n")
 	var f wire.Framing
 	for b.Loop() {
 		if _, refused := f.Follow(request); refused {

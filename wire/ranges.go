@@ -25,7 +25,8 @@ func NormalizeRange(r *http.Request, size int64) *http.Request {
 	ranged.Header = maps.Clone(r.Header)
 	delete(ranged.Header, "Range")
 	unit, set, _ := strings.Cut(lines[0], "=")
-	if r.Method != http.MethodGet || len(lines) > 1 || !strings.EqualFold(unit, "bytes") || strings.Count(set, ",") >= maxRanges || size == 0 {
+	if r.Method != http.MethodGet || len(lines) > 1 || !strings.EqualFold(unit, "bytes") ||
+		strings.Count(set, ",") >= maxRanges || size == 0 {
 		return &ranged
 	}
 	var parts []string

@@ -80,11 +80,14 @@ func NewIn(t *testing.T, db *store.DB) *Shop {
 	logger := slog.New(slog.DiscardHandler)
 	rollout := &deploy.Rollout{DB: db, Gateways: NoGateways{}, Logger: logger}
 	ledger := &runs.Runs{
-		DB: db, Rollout: rollout, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
-		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
+		DB: db, Rollout: rollout, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now,
+		Logger: logger, RunURL: func(run string) string {
+			return run
+		}, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	mirrors := &builder.Mirrors{Root: t.TempDir()}
-	acceptor := &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: repos, Now: time.Now, Logger: logger}
+	acceptor := &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: repos, Now: time.Now,
+		Logger: logger}
 	return &Shop{t, accept.GitReceiver{Acceptor: acceptor}, repos, "refs/heads/main"}
 }
 
@@ -92,7 +95,8 @@ func NewIn(t *testing.T, db *store.DB) *Shop {
 func (s *Shop) AddApp(id, name string) {
 	s.T.Helper()
 	err := s.Receiver.DB.Update(s.T.Context(), func(tx *store.Tx) error {
-		return tx.CreateApp(s.T.Context(), landfall.App{ID: id, Namespace: landfall.DefaultNamespace, Name: name, UIDSpace: uuid.New()})
+		return tx.CreateApp(s.T.Context(), landfall.App{ID: id, Namespace: landfall.DefaultNamespace, Name: name,
+			UIDSpace: uuid.New()})
 	})
 	if err != nil {
 		s.T.Fatal(err)
@@ -105,7 +109,8 @@ func (s *Shop) AddApp(id, name string) {
 // Git runs git in the shop's repository, and returns what it prints.
 func (s *Shop) Git(args ...string) string {
 	s.T.Helper()
-	out, err := exec.CommandContext(s.T.Context(), "git", append([]string{"--git-dir", s.Repos.Path(AppID)}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(s.T.Context(), "git",
+		append([]string{"--git-dir", s.Repos.Path(AppID)}, args...)...).CombinedOutput()
 	if err != nil {
 		s.T.Fatalf("git %v: %v\n%s", args, err, out)
 	}
@@ -121,7 +126,8 @@ func (s *Shop) Commit(message string) landfall.CommitSHA {
 // CommitTree makes a commit of a tree.
 func (s *Shop) CommitTree(tree, message string) landfall.CommitSHA {
 	s.T.Helper()
-	return landfall.CommitSHA(s.Git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit-tree", tree, "-m", message))
+	return landfall.CommitSHA(s.Git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit-tree", tree,
+		"-m", message))
 }
 
 // MoveRef moves the reference from one commit to the next, and returns the updates that git reports.
@@ -147,7 +153,8 @@ func (s *Shop) MoveRef(to ...landfall.CommitSHA) []remote.Update {
 func (s *Shop) AcceptAll(updates ...remote.Update) {
 	s.T.Helper()
 	for _, u := range updates {
-		if _, err := s.Receiver.Accept(s.T.Context(), remote.Repository{App: AppID, Actor: "ada"}, []remote.Update{u}); err != nil {
+		if _, err := s.Receiver.Accept(s.T.Context(), remote.Repository{App: AppID, Actor: "ada"},
+			[]remote.Update{u}); err != nil {
 			s.T.Fatal(err)
 		}
 	}
@@ -201,7 +208,8 @@ func (s *Shop) Opens(id string, commit landfall.CommitSHA) webhook.Event {
 		Delivery:   landfall.Delivery{ID: id, Event: "pull_request"},
 		Repository: webhook.Repository{ID: 1, Owner: "harbor", Name: "shop"},
 		PullRequest: &webhook.PullRequest{
-			PullRequest: landfall.PullRequest{Number: 12, Base: "main"}, Head: "refs/heads/feature", Commit: commit, Actor: "ada"},
+			PullRequest: landfall.PullRequest{Number: 12, Base: "main"}, Head: "refs/heads/feature", Commit: commit,
+			Actor: "ada"},
 	}
 }
 

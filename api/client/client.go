@@ -112,7 +112,8 @@ func (c *Client) Fire(ctx context.Context, method, trigger, contentType string, 
 
 // answered sends a request, and returns the event that answers it.
 func (c *Client) answered(ctx context.Context, method, path, contentType string, data []byte) ([]byte, error) {
-	resp, err := c.askWith(ctx, method, path, bytes.NewReader(data), http.Header{"Accept": {eventType}, "Content-Type": {contentType}})
+	resp, err := c.askWith(ctx, method, path, bytes.NewReader(data),
+		http.Header{"Accept": {eventType}, "Content-Type": {contentType}})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,8 @@ func (c *Client) answered(ctx context.Context, method, path, contentType string,
 func (c *Client) FireEvent(ctx context.Context, event []byte) ([]json.RawMessage, error) {
 	const batch = "application/cloudevents-batch+json" // so is the answer then, however many triggers there are
 	body := append(append([]byte{'['}, event...), ']')
-	resp, err := c.askWith(ctx, http.MethodPost, "/fire", bytes.NewReader(body), http.Header{"Accept": {batch}, "Content-Type": {batch}})
+	resp, err := c.askWith(ctx, http.MethodPost, "/fire", bytes.NewReader(body),
+		http.Header{"Accept": {batch}, "Content-Type": {batch}})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +149,8 @@ func (c *Client) FireEvent(ctx context.Context, event []byte) ([]json.RawMessage
 func (c *Client) Publish(ctx context.Context, app, topic, key, contentType string, data []byte) (Stored, error) {
 	var stored Stored
 	headers := http.Header{"Content-Type": {contentType}, "Idempotency-Key": {key}}
-	resp, err := c.askWith(ctx, http.MethodPost, "/api/v1/apps/"+url.PathEscape(app)+"/messages/"+url.PathEscape(topic), bytes.NewReader(data), headers)
+	resp, err := c.askWith(ctx, http.MethodPost, "/api/v1/apps/"+url.PathEscape(app)+"/messages/"+url.PathEscape(topic),
+		bytes.NewReader(data), headers)
 	if err != nil {
 		return stored, err
 	}
@@ -194,16 +197,19 @@ func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, a
 }
 
 // askWith sends a request with headers; what of them is empty is left out.
-func (c *Client) askWith(ctx context.Context, method, path string, body io.Reader, headers http.Header) (*http.Response, error) {
+func (c *Client) askWith(ctx context.Context, method, path string, body io.Reader,
+	headers http.Header) (*http.Response, error) {
 	written, _, _ := strings.Cut(path, "?")
 	for element := range strings.SplitSeq(written, "/") {
 		if element == "." || element == ".." {
-			return nil, &landfall.Error{Op: "client", Kind: landfall.NotFound, Message: fmt.Sprintf("nothing has the name %q", element)}
+			return nil, &landfall.Error{Op: "client", Kind: landfall.NotFound,
+				Message: fmt.Sprintf("nothing has the name %q", element)}
 		}
 	}
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, body)
 	if err != nil {
-		return nil, &landfall.Error{Op: "client", Kind: landfall.Invalid, Message: fmt.Sprintf("%q is no server's address", c.URL), Err: err}
+		return nil, &landfall.Error{Op: "client", Kind: landfall.Invalid,
+			Message: fmt.Sprintf("%q is no server's address", c.URL), Err: err}
 	}
 	for name := range headers {
 		if value := headers.Get(name); value != "" {
@@ -263,7 +269,8 @@ func (c *Client) Follow(ctx context.Context, run string, once bool, line func(la
 }
 
 // FollowAfter is Follow from the line behind number after.
-func (c *Client) FollowAfter(ctx context.Context, run string, after int64, once bool, line func(landfall.LogLine) error) error {
+func (c *Client) FollowAfter(ctx context.Context, run string, after int64, once bool,
+	line func(landfall.LogLine) error) error {
 	path := fmt.Sprintf("/runs/%s/log?after=%d&follow=%t", url.PathEscape(run), after, !once)
 	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/event-stream")
 	if err != nil {

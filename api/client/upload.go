@@ -21,7 +21,8 @@ func (c *Client) Upload(ctx context.Context, file io.ReaderAt, size int64, progr
 		return "", err
 	}
 	var u Upload
-	if err := c.Do(ctx, http.MethodPost, "/uploads", NewUpload{Size: size, Digest: landfall.DigestFromSum(hash.Sum(nil))}, &u); err != nil {
+	if err := c.Do(ctx, http.MethodPost, "/uploads", NewUpload{Size: size, Digest: landfall.DigestFromSum(hash.Sum(nil))},
+		&u); err != nil {
 		return "", err
 	}
 	const tries, pause = 5, time.Second
@@ -43,7 +44,8 @@ func (c *Client) Upload(ctx context.Context, file io.ReaderAt, size int64, progr
 			return "", err
 		case <-time.After(time.Duration(failed) * pause):
 		}
-		if now := c.Do(ctx, http.MethodGet, "/uploads/"+u.ID, nil, &u); now != nil && landfall.KindOf(now) != landfall.Unavailable {
+		if now := c.Do(ctx, http.MethodGet, "/uploads/"+u.ID, nil, &u); now != nil &&
+			landfall.KindOf(now) != landfall.Unavailable {
 			return "", errors.Join(err, now)
 		}
 	}

@@ -45,10 +45,11 @@ type suite struct {
 // Names returns file names that git keeps and that have been a problem for stores.
 func Names() []string {
 	return []string{
-		"a b.html", " leading", "trailing ", "ünïcödé/\u65e5\u672c\u8a9e.html", "e\u0301 is not \u00e9", "\u00e9", "new\nline", "tab\there",
-		"README", "readme", "ReadMe", "-rf", "--", "%2e", "%2E%2e%2f", "%", "%25", "a%00b", "..a", "a..", "...", ".hidden/x", "~", "a~", "a~12345678",
-		`back\slash`, `"quoted"`, "it's", "<b>&amp;", "?query=1", "#fragment", "a+b", "a&b=c", "*", "[id].html", "{x}", "$HOME",
-		"`id`", "COM1", "a:b", "con.", "\x01\x7f", "\u202etxt.exe", "\ufeffbom", "\U0001f600", "emptyish/\u200b",
+		"a b.html", " leading", "trailing ", "ünïcödé/\u65e5\u672c\u8a9e.html", "e\u0301 is not \u00e9", "\u00e9",
+		"new\nline", "tab\there", "README", "readme", "ReadMe", "-rf", "--", "%2e", "%2E%2e%2f", "%", "%25", "a%00b", "..a",
+		"a..", "...", ".hidden/x", "~", "a~", "a~12345678", `back\slash`, `"quoted"`, "it's", "<b>&amp;", "?query=1",
+		"#fragment", "a+b", "a&b=c", "*", "[id].html", "{x}", "$HOME", "`id`", "COM1", "a:b", "con.", "\x01\x7f",
+		"\u202etxt.exe", "\ufeffbom", "\U0001f600", "emptyish/\u200b",
 		strings.Repeat("n", 246), strings.Repeat("long/", 180) + "end",
 	}
 }

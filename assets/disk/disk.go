@@ -220,7 +220,9 @@ func (s *Store) Close() error {
 // removeEmpty removes a folder that has only what openFolder puts into it.
 func (f *folder) removeEmpty(at string) {
 	files, err := fs.ReadDir(f.root.FS(), ".")
-	if err != nil || !f.isAt(at) || slices.ContainsFunc(files, func(e fs.DirEntry) bool { return e.Name() != partsName && e.Name() != lockName }) {
+	if err != nil || !f.isAt(at) || slices.ContainsFunc(files, func(e fs.DirEntry) bool {
+		return e.Name() != partsName && e.Name() != lockName
+	}) {
 		return
 	}
 	_ = f.root.Remove(partsName)

@@ -117,7 +117,8 @@ func TestLayout(t *testing.T) {
 		t.Parallel()
 		folder, outside := t.TempDir(), t.TempDir()
 		store := open(t, folder)
-		if err := errors.Join(os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600), os.Symlink(outside, filepath.Join(folder, "out"))); err != nil {
+		if err := errors.Join(os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600),
+			os.Symlink(outside, filepath.Join(folder, "out"))); err != nil {
 			t.Fatal(err)
 		}
 		// N-020: not even a link within the folder leads out of it.
@@ -210,9 +211,11 @@ func TestGone(t *testing.T) {
 		}
 		for door, err := range map[string]error{
 			"open": opened, "create": created, "mark": marked, "list": listed,
-			"delete": store.Delete(t.Context(), "a/b"), "sync": store.Sync(t.Context()), "set mark": store.SetMark(t.Context(), "x"),
+			"delete": store.Delete(t.Context(), "a/b"), "sync": store.Sync(t.Context()),
+			"set mark": store.SetMark(t.Context(), "x"),
 		} {
-			if landfall.KindOf(err) != landfall.Unavailable || !strings.Contains(landfall.MessageOf(err), "is gone, or another one is in its place") {
+			if landfall.KindOf(err) != landfall.Unavailable ||
+				!strings.Contains(landfall.MessageOf(err), "is gone, or another one is in its place") {
 				t.Errorf("%s, %s: got %v, want Unavailable and why", what, door, err)
 			}
 		}
@@ -314,7 +317,8 @@ func writeForever(folder string) error {
 		}
 		select {} // until the kill
 	})
-	_, err = store.Create(context.Background(), "apps/x", io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), rest), 2<<20)
+	_, err = store.Create(context.Background(), "apps/x",
+		io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), rest), 2<<20)
 	return err
 }
 

@@ -85,7 +85,8 @@ func retryConflict(ctx context.Context, request func() error) error {
 
 // createLarge creates an object in parts. It becomes visible when they are joined.
 func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size int64) (landfall.Digest, error) {
-	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, name(key), minio.PutObjectOptions{ContentType: createOnly().ContentType})
+	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, name(key),
+		minio.PutObjectOptions{ContentType: createOnly().ContentType})
 	if err != nil {
 		return "", err
 	}
@@ -100,13 +101,15 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 		const patience = 10 * time.Second
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		_ = s.core.AbortMultipartUpload(ctx, s.bucket, name(key), upload) // what stays is invisible, and a rule of the store removes it
+		// what stays is invisible, and a rule of the store removes it
+		_ = s.core.AbortMultipartUpload(ctx, s.bucket, name(key), upload)
 		return "", err
 	}
 	return digest, nil
 }
 
-func (s *Store) putParts(ctx context.Context, name, upload string, r io.Reader, size int64) (landfall.Digest, []minio.CompletePart, error) {
+func (s *Store) putParts(ctx context.Context, name, upload string, r io.Reader, size int64) (landfall.Digest,
+	[]minio.CompletePart, error) {
 	whole := sha256.New()
 	buffer := make([]byte, partSize)
 	var parts []minio.CompletePart

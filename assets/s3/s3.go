@@ -73,8 +73,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.Transport = transport()
 	}
 	client, err := minio.New(c.Endpoint, &minio.Options{
-		Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""), Secure: !c.Insecure, Region: c.Region, BucketLookup: style,
-		Transport: c.Transport, MaxRetries: maxRetries,
+		Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""), Secure: !c.Insecure, Region: c.Region,
+		BucketLookup: style, Transport: c.Transport, MaxRetries: maxRetries,
 	})
 	if err != nil {
 		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
@@ -139,7 +139,8 @@ func probeResult(endpoint string, first, second, removed error) error {
 		return failure(op, "", first)
 	case second == nil:
 		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"the object store at %s overwrites objects although it is told not to (If-None-Match: *): it cannot be used safely", endpoint)}
+			"the object store at %s overwrites objects although it is told not to (If-None-Match: *): it cannot be used safely",
+			endpoint)}
 	case landfall.KindOf(failure(op, "", second)) != landfall.Conflict:
 		return failure(op, "", second)
 	}
@@ -248,7 +249,8 @@ func (s *Store) Mark(ctx context.Context) (string, error) {
 
 // SetMark writes a mark into the bucket, in place of an earlier one. The mark is an object that is not listed.
 func (s *Store) SetMark(ctx context.Context, mark string) error {
-	_, err := s.core.PutObject(ctx, s.bucket, markName, strings.NewReader(mark+"\n"), int64(len(mark)+1), "", "", minio.PutObjectOptions{})
+	_, err := s.core.PutObject(ctx, s.bucket, markName, strings.NewReader(mark+"\n"), int64(len(mark)+1), "", "",
+		minio.PutObjectOptions{})
 	return failure("s3.mark", markName, err)
 }
 
@@ -326,5 +328,6 @@ func readExactly(ctx context.Context, r io.Reader, p []byte, last bool) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: fmt.Errorf("more bytes than were announced, or no end: %w", err)}
+	return &landfall.Error{Op: op, Kind: landfall.KindOf(err),
+		Err: fmt.Errorf("more bytes than were announced, or no end: %w", err)}
 }

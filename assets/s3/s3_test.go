@@ -131,8 +131,8 @@ func TestOpenRefusesOverwriting(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	_, err := s3.Open(t.Context(), s3.Config{Endpoint: strings.TrimPrefix(server.URL, "http://"), Bucket: "bucket", Region: "r",
-		AccessKey: "a", SecretKey: "b", Insecure: true, Style: s3.PathStyle})
+	_, err := s3.Open(t.Context(), s3.Config{Endpoint: strings.TrimPrefix(server.URL, "http://"), Bucket: "bucket",
+		Region: "r", AccessKey: "a", SecretKey: "b", Insecure: true, Style: s3.PathStyle})
 	wantKind(t, "Open", err, landfall.Invalid, "overwrites", "If-None-Match")
 }
 
@@ -148,17 +148,39 @@ func TestOpenFails(t *testing.T) {
 		kind   landfall.Kind
 		words  []string
 	}{
-		"another secret":          {func(c *s3.Config) { c.SecretKey = "open-sesame" }, landfall.Invalid, []string{settings + "SECRET_KEY", "SignatureDoesNotMatch"}},
-		"another key":             {func(c *s3.Config) { c.AccessKey = "open-sesame" }, landfall.Invalid, []string{settings + "ACCESS_KEY", "access key ID"}},
-		"nobody there":            {func(c *s3.Config) { c.Endpoint = "127.0.0.1:1" }, landfall.Unavailable, []string{"does not answer", settings + "ENDPOINT", "connection refused"}},
-		"no such host":            {func(c *s3.Config) { c.Endpoint = strings.Repeat("x", 64) + ".example.com" }, landfall.Invalid, []string{settings + "ENDPOINT", "no such host"}},
-		"an address":              {func(c *s3.Config) { c.Endpoint = "127.0.0.1:1/bucket" }, landfall.Invalid, []string{settings + "ENDPOINT"}},
-		"https where http is":     {func(c *s3.Config) { c.Insecure = false }, landfall.Invalid, []string{settings + "INSECURE", "HTTP response to HTTPS client"}},
-		"http where https is":     {func(c *s3.Config) { c.Endpoint = secure.Listener.Addr().String() }, landfall.Invalid, []string{settings + "ENDPOINT", "400 Bad Request"}},
-		"no bucket name":          {func(c *s3.Config) { c.Bucket = "Bad_Bucket/x" }, landfall.Invalid, []string{settings + "BUCKET", "Bad_Bucket/x", "3 to 63"}},
-		"a short bucket name":     {func(c *s3.Config) { c.Bucket = "a" }, landfall.Invalid, []string{settings + "BUCKET", "3 to 63"}},
-		"a bucket with a capital": {func(c *s3.Config) { c.Bucket = "Bucket" }, landfall.Invalid, []string{settings + "BUCKET", "3 to 63"}},
-		"a host below an address": {func(c *s3.Config) { c.Style = s3.HostStyle }, landfall.Invalid, []string{settings + "STYLE", "path"}},
+		"another secret": {func(c *s3.Config) {
+			c.SecretKey = "open-sesame"
+		}, landfall.Invalid, []string{settings + "SECRET_KEY", "SignatureDoesNotMatch"}},
+		"another key": {func(c *s3.Config) {
+			c.AccessKey = "open-sesame"
+		}, landfall.Invalid, []string{settings + "ACCESS_KEY", "access key ID"}},
+		"nobody there": {func(c *s3.Config) {
+			c.Endpoint = "127.0.0.1:1"
+		}, landfall.Unavailable, []string{"does not answer", settings + "ENDPOINT", "connection refused"}},
+		"no such host": {func(c *s3.Config) {
+			c.Endpoint = strings.Repeat("x", 64) + ".example.com"
+		}, landfall.Invalid, []string{settings + "ENDPOINT", "no such host"}},
+		"an address": {func(c *s3.Config) {
+			c.Endpoint = "127.0.0.1:1/bucket"
+		}, landfall.Invalid, []string{settings + "ENDPOINT"}},
+		"https where http is": {func(c *s3.Config) {
+			c.Insecure = false
+		}, landfall.Invalid, []string{settings + "INSECURE", "HTTP response to HTTPS client"}},
+		"http where https is": {func(c *s3.Config) {
+			c.Endpoint = secure.Listener.Addr().String()
+		}, landfall.Invalid, []string{settings + "ENDPOINT", "400 Bad Request"}},
+		"no bucket name": {func(c *s3.Config) {
+			c.Bucket = "Bad_Bucket/x"
+		}, landfall.Invalid, []string{settings + "BUCKET", "Bad_Bucket/x", "3 to 63"}},
+		"a short bucket name": {func(c *s3.Config) {
+			c.Bucket = "a"
+		}, landfall.Invalid, []string{settings + "BUCKET", "3 to 63"}},
+		"a bucket with a capital": {func(c *s3.Config) {
+			c.Bucket = "Bucket"
+		}, landfall.Invalid, []string{settings + "BUCKET", "3 to 63"}},
+		"a host below an address": {func(c *s3.Config) {
+			c.Style = s3.HostStyle
+		}, landfall.Invalid, []string{settings + "STYLE", "path"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -278,8 +300,9 @@ func TestOutage(t *testing.T) {
 	for name, fault := range map[string]func() (*http.Response, error){
 		"nobody answers": func() (*http.Response, error) { return nil, errors.New("connection reset by peer") },
 		"slow down": func() (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(
-				`<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>`))}, nil
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{},
+				Body: io.NopCloser(strings.NewReader(
+					`<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>`))}, nil
 		},
 	} {
 		left := 2
@@ -401,9 +424,10 @@ func TestUploadRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		manifest, _, err := assets.Uploader{Store: store, Read: func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(content[f.Blob])), nil
-		}}.Upload(t.Context(), assets.Plan(units[0], assets.Prefix("apps/default/shop/", "/", uid), before...))
+		manifest, _, err := assets.Uploader{Store: store,
+			Read: func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
+				return io.NopCloser(strings.NewReader(content[f.Blob])), nil
+			}}.Upload(t.Context(), assets.Plan(units[0], assets.Prefix("apps/default/shop/", "/", uid), before...))
 		if err != nil {
 			t.Fatal(err)
 		}

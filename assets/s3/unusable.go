@@ -39,7 +39,8 @@ func (c Config) check() error {
 func (s *Store) openError(ctx context.Context, c Config, err error) error {
 	const op landfall.Op = "s3.open"
 	response, answered := errors.AsType[minio.ErrorResponse](err)
-	if e, ours := errors.AsType[*landfall.Error](err); ours && !answered && e.Kind == landfall.Invalid || ctx.Err() != nil {
+	if e, ours := errors.AsType[*landfall.Error](err); ours && !answered && e.Kind == landfall.Invalid ||
+		ctx.Err() != nil {
 		return err
 	}
 	if answered { // it may be the answer to a HEAD, which has no reason
@@ -61,7 +62,8 @@ func (s *Store) openError(ctx context.Context, c Config, err error) error {
 	} else {
 		e.Kind, cause, advice = noAnswerAdvice(c, err)
 	}
-	e.Message = strings.TrimSuffix(fmt.Sprintf("the bucket %s at %s cannot be used: %s; %s", c.Bucket, c.Endpoint, cause, advice), "; ")
+	e.Message = strings.TrimSuffix(fmt.Sprintf("the bucket %s at %s cannot be used: %s; %s", c.Bucket, c.Endpoint, cause,
+		advice), "; ")
 	return e
 }
 
@@ -76,13 +78,16 @@ func refusalAdvice(c Config, response minio.ErrorResponse) string {
 		return "set this machine's clock"
 	case "BucketAlreadyExists":
 		return "it is somebody else's; LANDFALL_S3_BUCKET names one of your own"
-	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException", "InvalidLocationConstraint":
+	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException",
+		"InvalidLocationConstraint":
 		return fmt.Sprintf("LANDFALL_S3_REGION is %q, and must be the bucket's", c.Region)
 	}
 	if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
-		return "LANDFALL_S3_ACCESS_KEY and LANDFALL_S3_SECRET_KEY must be those of a user who may make, read, list and delete objects there"
+		return "LANDFALL_S3_ACCESS_KEY and LANDFALL_S3_SECRET_KEY must be those of a user who may make, read, list and " +
+			"delete objects there"
 	}
-	return "LANDFALL_S3_ENDPOINT (https, or http with LANDFALL_S3_INSECURE=true), LANDFALL_S3_STYLE and LANDFALL_S3_REGION must be what the store wants"
+	return "LANDFALL_S3_ENDPOINT (https, or http with LANDFALL_S3_INSECURE=true), LANDFALL_S3_STYLE and " +
+		"LANDFALL_S3_REGION must be what the store wants"
 }
 
 // noAnswerAdvice says what to change when the store has not answered.
@@ -95,7 +100,8 @@ func noAnswerAdvice(c Config, err error) (kind landfall.Kind, cause, advice stri
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return landfall.Invalid, err.Error(), "right would be https at that port, or LANDFALL_S3_INSECURE=true"
 	case unresolved && name.IsNotFound && c.Style == HostStyle:
-		return landfall.Invalid, err.Error(), "LANDFALL_S3_STYLE is host, which asks for a name below LANDFALL_S3_ENDPOINT; path does not"
+		return landfall.Invalid, err.Error(),
+			"LANDFALL_S3_STYLE is host, which asks for a name below LANDFALL_S3_ENDPOINT; path does not"
 	case unresolved && name.IsNotFound:
 		return landfall.Invalid, err.Error(), "LANDFALL_S3_ENDPOINT names a host that is not known here"
 	}

@@ -51,7 +51,8 @@ const (
 // documents writes all objects as one file. The functions below changed are those of another commit.
 func documents(changed int) []byte {
 	var b bytes.Buffer
-	b.WriteString("apiVersion: fission.io/v1\nkind: Environment\nmetadata:\n  name: python\nspec:\n  version: 2\n  runtime:\n    image: fission/python-env\n")
+	b.WriteString("apiVersion: fission.io/v1\nkind: Environment\nmetadata:\n  name: python\nspec:\n  version: 2\n  " +
+		"runtime:\n    image: fission/python-env\n")
 	for i := range functions {
 		memory := 128
 		if i < changed {
@@ -127,7 +128,8 @@ const objects = 3*functions + 1
 // parse is Landfall's way from text to declared units.
 func parse(b *testing.B, data []byte) *spec.Spec {
 	b.Helper()
-	s, err := spec.Parse([]spec.Source{{Name: "specs/all.yaml", Data: data}}, spec.Limits{Objects: objects, Bytes: 64 << 20})
+	s, err := spec.Parse([]spec.Source{{Name: "specs/all.yaml", Data: data}},
+		spec.Limits{Objects: objects, Bytes: 64 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -230,7 +232,8 @@ func BenchmarkP7(b *testing.B) {
 	old, text := documents(0), documents(changes)
 	before, live := resolve(b, parse(b, old)), split(b, old)
 	peer := "gitops-engine " + engine(b)
-	cold := table.Row(bench.Row{Figure: "P7 diff of 10,000 objects, 100 changed, from text", Unit: "ms", Peer: peer, Floor: 0.3, Target: 0.2})
+	cold := table.Row(bench.Row{Figure: "P7 diff of 10,000 objects, 100 changed, from text", Unit: "ms", Peer: peer,
+		Floor: 0.3, Target: 0.2})
 	parsed := table.Row(bench.Row{Figure: "P7 the same, parsed already", Unit: "ms", Peer: peer, Floor: 0.3, Target: 0.02})
 	reading := table.Row(bench.Row{Figure: "P7 parsing alone", Unit: "ms", Peer: peer + " kube.SplitYAML"})
 	for b.Loop() {
@@ -244,7 +247,8 @@ func BenchmarkP7(b *testing.B) {
 		parsed.Add(ourDiff, theirDiff)
 		reading.Add(ourParse, theirParse)
 	}
-	table.Notef("P7: %d objects, %.1f MB of YAML. Ours validates them and follows references; the peer's objects have no schema here and no last-applied annotation, which is its cheapest case.",
+	table.Notef("P7: %d objects, %.1f MB of YAML. Ours validates them and follows references; the peer's objects have "+
+		"no schema here and no last-applied annotation, which is its cheapest case.",
 		objects, float64(len(text))/1e6)
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(bench.Quantile(cold.Judged(), 0.5), "median")

@@ -58,7 +58,8 @@ type hooks struct {
 }
 
 func newHooks(ctx context.Context, db *sql.DB, secret []byte) (*hooks, error) {
-	_, err := db.ExecContext(ctx, `CREATE TABLE deliveries (hook TEXT, id TEXT, event TEXT, body BLOB, received INTEGER, PRIMARY KEY (hook, id))`)
+	_, err := db.ExecContext(ctx,
+		`CREATE TABLE deliveries (hook TEXT, id TEXT, event TEXT, body BLOB, received INTEGER, PRIMARY KEY (hook, id))`)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +94,7 @@ func (h *hooks) take(c *gin.Context) {
 
 // store stores a delivery: a statement by itself is a transaction.
 func (h *hooks) store(c *gin.Context, body []byte) error {
-	_, err := h.insert.ExecContext(c, c.Param("hook"), c.GetHeader("X-Github-Delivery"), c.GetHeader("X-Github-Event"), body, time.Now().UnixMicro())
+	_, err := h.insert.ExecContext(c, c.Param("hook"), c.GetHeader("X-Github-Delivery"), c.GetHeader("X-Github-Event"),
+		body, time.Now().UnixMicro())
 	return err
 }

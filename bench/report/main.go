@@ -42,7 +42,8 @@ func report(in, out string) error {
 	}
 	var page strings.Builder
 	fmt.Fprintf(&page, "# Benchmarks\n\n%s\n\n%s\n", table.Machine,
-		"Sides took turns, and each ratio is of one pair: ours to the peer's. Shown are the median of all rounds, the smallest and the\n"+
+		"Sides took turns, and each ratio is of one pair: ours to the peer's. Shown are the median of all rounds, the "+
+			"smallest and the\n"+
 			"largest. In the plots, dots are rounds; the red line is the floor, the green line the target.")
 	for _, g := range groups(table) {
 		fmt.Fprintf(&page, "\n## %s\n\n%s", g.name, g.text())
@@ -81,7 +82,9 @@ func groups(t *bench.Table) []group {
 		}
 		all[i].rows = append(all[i].rows, r)
 	}
-	slices.SortStableFunc(all, func(a, b group) int { return cmp.Or(cmp.Compare(a.number(), b.number()), cmp.Compare(a.name, b.name)) })
+	slices.SortStableFunc(all, func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.number(), b.number()), cmp.Compare(a.name, b.name))
+	})
 	return all
 }
 

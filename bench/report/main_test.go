@@ -31,7 +31,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, want := range []string{"| P6 upload | rclone | 0.38 (0.25-0.50) | ≤ 0.50 | ≤ 0.10 | 2 | above the floor |", "0 (0-0) requests", "flushes nothing", "cores"} {
+	for _, want := range []string{"| P6 upload | rclone | 0.38 (0.25-0.50) | ≤ 0.50 | ≤ 0.10 | 2 | above the floor |",
+		"0 (0-0) requests", "flushes nothing", "cores"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}

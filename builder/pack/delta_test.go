@@ -162,12 +162,14 @@ func TestReceiveOfABush(t *testing.T) {
 	names := []plumbing.Hash{blobName(contents[0])}
 	for i := 1; i < objects; i++ {
 		base := (i - 1) / 2
-		f.delta(base, size, size, []byte{0xb1, 2, 0xfe, 0x7f, 2, byte(i), byte(i >> 8)}) // all but its first two bytes, and two more
+		// all but its first two bytes, and two more
+		f.delta(base, size, size, []byte{0xb1, 2, 0xfe, 0x7f, 2, byte(i), byte(i >> 8)})
 		contents = append(contents, append(slices.Clone(contents[base][2:]), byte(i), byte(i>>8)))
 		names = append(names, blobName(contents[i]))
 	}
 	dir := repository(t)
-	if err := pack.Receive(t.Context(), dir, bytes.NewReader(f.bytes()), pack.Limits{Objects: objects, Object: size}); err != nil {
+	if err := pack.Receive(t.Context(), dir, bytes.NewReader(f.bytes()),
+		pack.Limits{Objects: objects, Object: size}); err != nil {
 		t.Fatal(err)
 	}
 	git(t, dir, nil, "fsck", "--full")
@@ -184,11 +186,14 @@ func TestDeepChainsOfGit(t *testing.T) {
 	}
 	for i := range 300 {
 		text := strings.Join(lines[i:i+300], "")
-		fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter a <a@b> %d +0000\ndata 1\nx\nM 100644 inline f\ndata %d\n%s\n", 1700000000+i, len(text), text)
+		fmt.Fprintf(&stream,
+			"commit refs/heads/main\ncommitter a <a@b> %d +0000\ndata 1\nx\nM 100644 inline f\ndata %d\n%s\n", 1700000000+i,
+			len(text), text)
 	}
 	git(t, origin, stream.Bytes(), "fast-import", "--quiet")
 	git(t, origin, nil, "-c", "gc.aggressiveDepth=250", "-c", "gc.aggressiveWindow=2", "gc", "-q", "--aggressive")
-	deep := git(t, origin, []byte("refs/heads/main\n"), "pack-objects", "--stdout", "-q", "--revs", "--delta-base-offset", "--depth=250")
+	deep := git(t, origin, []byte("refs/heads/main\n"), "pack-objects", "--stdout", "-q", "--revs", "--delta-base-offset",
+		"--depth=250")
 	var names []plumbing.Hash
 	for line := range strings.Lines(string(git(t, origin, nil, "rev-list", "--objects", "--all"))) {
 		names = append(names, plumbing.NewHash(line[:40]))

@@ -30,7 +30,8 @@ func peak(t *testing.T, data []byte, blob string) int {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), plain(t), "-test.run", "^TestReceiveApart$")
-	cmd.Env = append(os.Environ(), apart+"="+file, reading+"="+blob, "GOMAXPROCS=4", "GOGC=20") // so that little lies about which nothing needs
+	// so that little lies about which nothing needs
+	cmd.Env = append(os.Environ(), apart+"="+file, reading+"="+blob, "GOMAXPROCS=4", "GOGC=20")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

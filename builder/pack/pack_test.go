@@ -230,34 +230,41 @@ func TestReceiveRefusesHostilePacks(t *testing.T) {
 		data []byte
 		want error // nil: a TooLargeError
 	}{
-		"a billion objects":               {seal(1<<30, nil), nil},
-		"fewer objects than it says":      {seal(3, good().body.Bytes()), pack.ErrCorrupt},
-		"more objects than it says":       {seal(0, good().body.Bytes()), pack.ErrCorrupt},
-		"a blob longer than it says":      {new(forge).add(plumbing.BlobObject, 4, nil, blob).bytes(), pack.ErrCorrupt},
-		"a blob shorter than it says":     {new(forge).add(plumbing.BlobObject, 1<<40, nil, blob).bytes(), pack.ErrCorrupt},
-		"a blob that inflates for ever":   {new(forge).add(plumbing.BlobObject, 5, nil, zeros).bytes(), pack.ErrCorrupt},
-		"a huge folder":                   {new(forge).add(plumbing.TreeObject, 8<<20, nil, zeros).bytes(), nil},
-		"a folder that lies":              {new(forge).add(plumbing.TreeObject, 1<<50, nil, blob).bytes(), nil},
-		"a delta that makes a huge blob":  {new(forge).add(plumbing.BlobObject, 65536, nil, zeros[:65536]).delta(0, 65536, 65536<<14, copies).bytes(), nil},
+		"a billion objects":             {seal(1<<30, nil), nil},
+		"fewer objects than it says":    {seal(3, good().body.Bytes()), pack.ErrCorrupt},
+		"more objects than it says":     {seal(0, good().body.Bytes()), pack.ErrCorrupt},
+		"a blob longer than it says":    {new(forge).add(plumbing.BlobObject, 4, nil, blob).bytes(), pack.ErrCorrupt},
+		"a blob shorter than it says":   {new(forge).add(plumbing.BlobObject, 1<<40, nil, blob).bytes(), pack.ErrCorrupt},
+		"a blob that inflates for ever": {new(forge).add(plumbing.BlobObject, 5, nil, zeros).bytes(), pack.ErrCorrupt},
+		"a huge folder":                 {new(forge).add(plumbing.TreeObject, 8<<20, nil, zeros).bytes(), nil},
+		"a folder that lies":            {new(forge).add(plumbing.TreeObject, 1<<50, nil, blob).bytes(), nil},
+		"a delta that makes a huge blob": {new(forge).add(plumbing.BlobObject, 65536, nil, zeros[:65536]).delta(0, 65536,
+			65536<<14, copies).bytes(), nil},
 		"a delta that lies about its end": {good().delta(0, 5, 1<<40, []byte{0x90, 5}).bytes(), nil},
 		"a delta that ends too early":     {good().delta(0, 5, 10, []byte{0x90, 5}).bytes(), pack.ErrCorrupt},
 		"a delta of another base":         {good().delta(0, 6, 5, []byte{0x90, 5}).bytes(), pack.ErrCorrupt},
 		"a delta out of its base":         {good().delta(0, 5, 9, []byte{0x91, 4, 9}).bytes(), pack.ErrCorrupt},
-		"a delta of nothing":              {good().add(plumbing.OFSDeltaObject, 4, distance(3), []byte{5, 5, 0x90, 5}).bytes(), pack.ErrCorrupt},
-		"a delta of itself":               {good().add(plumbing.OFSDeltaObject, 4, []byte{0}, []byte{5, 5, 0x90, 5}).bytes(), pack.ErrCorrupt},
-		"a delta of what is before all":   {good().add(plumbing.OFSDeltaObject, 4, distance(1<<20), []byte{5, 5, 0x90, 5}).bytes(), pack.ErrCorrupt},
-		"a distance without end":          {good().add(plumbing.OFSDeltaObject, 4, bytes.Repeat([]byte{0xff}, 30), blob).bytes(), pack.ErrCorrupt},
-		"an empty delta":                  {good().add(plumbing.OFSDeltaObject, 0, distance(14), nil).bytes(), pack.ErrCorrupt},
-		"a delta by name":                 {good().add(plumbing.REFDeltaObject, 4, make([]byte, 20), []byte{5, 5, 0x90, 5}).bytes(), pack.ErrUnsupported},
-		"a chain without end":             {chain(5000), pack.ErrCorrupt},
-		"a type that is none":             {new(forge).add(5, 5, nil, blob).bytes(), pack.ErrCorrupt},
-		"type zero":                       {new(forge).add(0, 5, nil, blob).bytes(), pack.ErrCorrupt},
-		"a size without end":              {seal(1, bytes.Repeat([]byte{0xff}, 40)), pack.ErrCorrupt},
-		"no pack":                         {[]byte("<html>a page</html>"), pack.ErrCorrupt},
-		"nothing":                         {nil, pack.ErrCorrupt},
-		"another version":                 {append([]byte("PACK\x00\x00\x00\x03\x00\x00\x00\x00"), make([]byte, 20)...), pack.ErrCorrupt},
-		"another checksum":                {append(good().bytes()[:len(good().bytes())-1], 'x'), pack.ErrCorrupt},
-		"something after the end":         {append(good().bytes(), 'x'), pack.ErrCorrupt},
+		"a delta of nothing": {good().add(plumbing.OFSDeltaObject, 4, distance(3),
+			[]byte{5, 5, 0x90, 5}).bytes(), pack.ErrCorrupt},
+		"a delta of itself": {good().add(plumbing.OFSDeltaObject, 4, []byte{0}, []byte{5, 5, 0x90, 5}).bytes(),
+			pack.ErrCorrupt},
+		"a delta of what is before all": {good().add(plumbing.OFSDeltaObject, 4, distance(1<<20),
+			[]byte{5, 5, 0x90, 5}).bytes(), pack.ErrCorrupt},
+		"a distance without end": {good().add(plumbing.OFSDeltaObject, 4, bytes.Repeat([]byte{0xff}, 30), blob).bytes(),
+			pack.ErrCorrupt},
+		"an empty delta": {good().add(plumbing.OFSDeltaObject, 0, distance(14), nil).bytes(), pack.ErrCorrupt},
+		"a delta by name": {good().add(plumbing.REFDeltaObject, 4, make([]byte, 20), []byte{5, 5, 0x90, 5}).bytes(),
+			pack.ErrUnsupported},
+		"a chain without end": {chain(5000), pack.ErrCorrupt},
+		"a type that is none": {new(forge).add(5, 5, nil, blob).bytes(), pack.ErrCorrupt},
+		"type zero":           {new(forge).add(0, 5, nil, blob).bytes(), pack.ErrCorrupt},
+		"a size without end":  {seal(1, bytes.Repeat([]byte{0xff}, 40)), pack.ErrCorrupt},
+		"no pack":             {[]byte("<html>a page</html>"), pack.ErrCorrupt},
+		"nothing":             {nil, pack.ErrCorrupt},
+		"another version": {append([]byte("PACK\x00\x00\x00\x03\x00\x00\x00\x00"), make([]byte, 20)...),
+			pack.ErrCorrupt},
+		"another checksum":        {append(good().bytes()[:len(good().bytes())-1], 'x'), pack.ErrCorrupt},
+		"something after the end": {append(good().bytes(), 'x'), pack.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := repository(t)
@@ -282,10 +289,13 @@ func TestReceiveRefusesHostilePacks(t *testing.T) {
 	}
 	t.Run("honest ones pass", func(t *testing.T) {
 		for name, data := range map[string][]byte{
-			"empty": seal(0, nil), "one blob": good().bytes(), "a chain of 4,000": chain(4000), "the same twice": good().add(plumbing.BlobObject, 5, nil, blob).bytes(),
-			"a blob over the limit of what is held": new(forge).add(plumbing.BlobObject, 2*object, nil, zeros[:2*object]).bytes(),
+			"empty": seal(0, nil), "one blob": good().bytes(), "a chain of 4,000": chain(4000),
+			"the same twice": good().add(plumbing.BlobObject, 5, nil, blob).bytes(),
+			"a blob over the limit of what is held": new(forge).add(plumbing.BlobObject, 2*object, nil,
+				zeros[:2*object]).bytes(),
 		} {
-			if err := pack.Receive(t.Context(), repository(t), bytes.NewReader(data), pack.Limits{Objects: 1 << 20, Object: object}); err != nil {
+			if err := pack.Receive(t.Context(), repository(t), bytes.NewReader(data),
+				pack.Limits{Objects: 1 << 20, Object: object}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -23,7 +23,8 @@ func main() {
 	uuid.EnableRandPool() // no name that is made of it is a secret, and each call of a function takes two
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	call := &cli.Call{
-		Program: server.CommandLine(version), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(),
+		Program: server.CommandLine(version), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Environ: os.Environ(),
 	}
 	code := call.Run(ctx, os.Args[1:])
 	stop()

@@ -67,7 +67,9 @@ func imageOf(t *testing.T, layers ...[]byte) v1.Image {
 	t.Helper()
 	image := empty.Image
 	for _, content := range layers {
-		l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+		l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(content)), nil
+		})
 		if err == nil {
 			image, err = mutate.AppendLayers(image, l)
 		}
@@ -81,7 +83,8 @@ func imageOf(t *testing.T, layers ...[]byte) v1.Image {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config = v1.Config{Entrypoint: []string{"/bin/run"}, Cmd: []string{"fast"}, Env: []string{"A=b"}, WorkingDir: "/srv/app"}
+	file.Config = v1.Config{Entrypoint: []string{"/bin/run"}, Cmd: []string{"fast"}, Env: []string{"A=b"},
+		WorkingDir: "/srv/app"}
 	if image, err = mutate.ConfigFile(image, file); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +95,8 @@ func imageOf(t *testing.T, layers ...[]byte) v1.Image {
 func saved(t *testing.T, image v1.Image) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := tarball.WriteToFile(filepath.Join(dir, "image.tar"), name.MustParseReference("shop:latest"), image); err != nil {
+	if err := tarball.WriteToFile(filepath.Join(dir, "image.tar"), name.MustParseReference("shop:latest"),
+		image); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -142,7 +146,9 @@ func tree(t *testing.T, dir string) map[string]string {
 			text, err = os.ReadFile(path)
 			there[at] = string(text)
 		}
-		if want := map[bool]fs.FileMode{true: 0o755, false: 0o644}[e.IsDir() || info.Mode()&0o111 != 0]; info.Mode().Type() != fs.ModeSymlink && info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSticky) != want {
+		if want := map[bool]fs.FileMode{true: 0o755,
+			false: 0o644}[e.IsDir() || info.Mode()&0o111 != 0]; info.Mode().Type() != fs.ModeSymlink &&
+			info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSticky) != want {
 			t.Errorf("%s: its mode is %v, want %v", at, info.Mode(), want)
 		}
 		return err
@@ -158,18 +164,22 @@ func tree(t *testing.T, dir string) map[string]string {
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	image := imageOf(t,
-		layerOf(t, entry{name: "bin/", mode: 0o700}, entry{name: "bin/run", content: "run", mode: 0o4755}, entry{name: "etc/old", content: "old"},
-			entry{name: "etc/kept", content: "kept", mode: 0o600}, entry{name: "var/cache/a", content: "a"}, entry{name: "var/cache/b/c", content: "c"},
-			entry{name: "lib", kind: tar.TypeSymlink, to: "usr/lib"}, entry{name: "usr/lib/"}, entry{name: "file/", mode: 0o1777}, entry{name: "file/x", content: "x"},
-			entry{name: "run-d", kind: tar.TypeLink, to: "bin/run"}, entry{name: "etc/abs", kind: tar.TypeSymlink, to: "/proc/mounts"}),
-		layerOf(t, entry{name: "./etc/.wh.old"}, entry{name: "var/cache/new", content: "new"}, entry{name: "var/cache/.wh..wh..opq"},
-			entry{name: "lib/one.so", content: "so"}, entry{name: "file", content: "now a file"}, entry{name: "bin/run", content: "run again", mode: 0o755},
+		layerOf(t, entry{name: "bin/", mode: 0o700}, entry{name: "bin/run", content: "run", mode: 0o4755},
+			entry{name: "etc/old", content: "old"},
+			entry{name: "etc/kept", content: "kept", mode: 0o600}, entry{name: "var/cache/a", content: "a"},
+			entry{name: "var/cache/b/c", content: "c"},
+			entry{name: "lib", kind: tar.TypeSymlink, to: "usr/lib"}, entry{name: "usr/lib/"},
+			entry{name: "file/", mode: 0o1777}, entry{name: "file/x", content: "x"}, entry{name: "run-d", kind: tar.TypeLink,
+				to: "bin/run"}, entry{name: "etc/abs", kind: tar.TypeSymlink, to: "/proc/mounts"}),
+		layerOf(t, entry{name: "./etc/.wh.old"}, entry{name: "var/cache/new", content: "new"},
+			entry{name: "var/cache/.wh..wh..opq"}, entry{name: "lib/one.so", content: "so"},
+			entry{name: "file", content: "now a file"}, entry{name: "bin/run", content: "run again", mode: 0o755},
 			entry{name: "etc/again", content: "again"}, entry{name: "etc/.wh.again"}),
 	)
 	want := map[string]string{
-		"bin": "/", "bin/run": "run again", "run-d": "run", "etc": "/", "etc/kept": "kept", "etc/again": "again", "etc/abs": "-> /proc/mounts",
-		"var": "/", "var/cache": "/", "var/cache/new": "new", "lib": "-> usr/lib", "usr": "/", "usr/lib": "/", "usr/lib/one.so": "so",
-		"file": "now a file", "srv": "/", "srv/app": "/",
+		"bin": "/", "bin/run": "run again", "run-d": "run", "etc": "/", "etc/kept": "kept", "etc/again": "again",
+		"etc/abs": "-> /proc/mounts", "var": "/", "var/cache": "/", "var/cache/new": "new", "lib": "-> usr/lib", "usr": "/",
+		"usr/lib": "/", "usr/lib/one.so": "so", "file": "now a file", "srv": "/", "srv/app": "/",
 	}
 	for form, pack := range map[string]string{"docker save": saved(t, image), "OCI layout": laidOut(t, image)} {
 		into := filepath.Join(t.TempDir(), "root")
@@ -177,7 +187,8 @@ func TestUnpack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
-		if diff := cmp.Diff(container.Image{Entrypoint: []string{"/bin/run"}, Cmd: []string{"fast"}, Env: []string{"A=b"}, Dir: "/srv/app"}, got); diff != "" {
+		if diff := cmp.Diff(container.Image{Entrypoint: []string{"/bin/run"}, Cmd: []string{"fast"}, Env: []string{"A=b"},
+			Dir: "/srv/app"}, got); diff != "" {
 			t.Errorf("%s: how it starts (- want, + got):\n%s", form, diff)
 		}
 		if diff := cmp.Diff(want, tree(t, into)); diff != "" {
@@ -198,40 +209,54 @@ func TestHostile(t *testing.T) {
 		layer []byte
 		says  string
 	}{
-		"an absolute path":                    {layerOf(t, entry{name: "/evil", content: "x"}), "outside"},
-		"a path upwards":                      {layerOf(t, entry{name: "../evil", content: "x"}), "outside"},
-		"a path upwards within":               {layerOf(t, entry{name: "etc/../../evil", content: "x"}), "outside"},
-		"a folder upwards":                    {layerOf(t, entry{name: "../evil/"}), "outside"},
-		"a link out":                          {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "../evil"}), "outside"},
-		"a link far out":                      {layerOf(t, entry{name: "a/b", kind: tar.TypeSymlink, to: "../../../../../etc"}), "outside"},
-		"a file through an absolute link":     {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"}, entry{name: "a/evil", content: "x"}), "link"},
-		"a folder through an absolute link":   {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"}, entry{name: "a/evil/"}), "link"},
-		"a file through links that climb":     {layerOf(t, entry{name: "d/e/"}, entry{name: "l", kind: tar.TypeSymlink, to: "d/e"}, entry{name: "m", kind: tar.TypeSymlink, to: "l/../../../.."}, entry{name: "m/evil", content: "x"}), "outside"},
-		"a hard link out":                     {layerOf(t, entry{name: "a", kind: tar.TypeLink, to: "../evil"}), "no file of the image"},
-		"an absolute hard link":               {layerOf(t, entry{name: "a", kind: tar.TypeLink, to: "/etc/passwd"}), "no file of the image"},
-		"a hard link through a link":          {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"}, entry{name: "b", kind: tar.TypeLink, to: "a/secret"}), "no file of the image"},
-		"a hard link to a folder":             {layerOf(t, entry{name: "a", kind: tar.TypeLink, to: "dir"}), "no file of the image"},
-		"a character device":                  {layerOf(t, entry{name: "dev/mem", kind: tar.TypeChar}), "device"},
-		"a block device":                      {layerOf(t, entry{name: "dev/sda", kind: tar.TypeBlock}), "device"},
-		"a pipe":                              {layerOf(t, entry{name: "p", kind: tar.TypeFifo}), "device"},
-		"another kind":                        {layerOf(t, entry{name: "p", kind: 'Z'}), "kind"},
-		"a whiteout upwards":                  {layerOf(t, entry{name: "../.wh.evil"}), "outside"},
-		"a whiteout of a folder's own":        {layerOf(t, entry{name: "dir/.wh..."}), "nothing away"},
-		"a whiteout of the folder":            {layerOf(t, entry{name: "dir/.wh.."}), "nothing away"},
-		"a whiteout without a name":           {layerOf(t, entry{name: "dir/.wh."}), "nothing away"},
-		"a whiteout through an absolute link": {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"}, entry{name: "a/.wh.secret"}), "escapes"},
-		"a bomb of zeros":                     {layerOf(t, entry{name: "a", content: zeros}, entry{name: "b", content: zeros}, entry{name: "c", content: zeros}), "more bytes"},
-		"a bomb of names":                     {layerOf(t, many(200)...), "more files"},
-		"no archive":                          {[]byte("nonsense that is no archive at all"), "layer 2"},
-		"one that ends early":                 {layerOf(t, entry{name: "a", content: zeros})[:2000], "layer 2"},
-		"zstd":                                {[]byte("\x28\xb5\x2f\xfd and more"), "zstd"},
-		"a bomb behind a whiteout":            {layerOf(t, entry{name: "a", content: zeros}, entry{name: ".wh.a"}, entry{name: "a", content: zeros}, entry{name: "a", content: zeros}), "more bytes"},
+		"an absolute path":      {layerOf(t, entry{name: "/evil", content: "x"}), "outside"},
+		"a path upwards":        {layerOf(t, entry{name: "../evil", content: "x"}), "outside"},
+		"a path upwards within": {layerOf(t, entry{name: "etc/../../evil", content: "x"}), "outside"},
+		"a folder upwards":      {layerOf(t, entry{name: "../evil/"}), "outside"},
+		"a link out": {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "../evil"}),
+			"outside"},
+		"a link far out": {layerOf(t,
+			entry{name: "a/b", kind: tar.TypeSymlink, to: "../../../../../etc"}), "outside"},
+		"a file through an absolute link": {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"},
+			entry{name: "a/evil", content: "x"}), "link"},
+		"a folder through an absolute link": {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"},
+			entry{name: "a/evil/"}), "link"},
+		"a file through links that climb": {layerOf(t, entry{name: "d/e/"},
+			entry{name: "l", kind: tar.TypeSymlink, to: "d/e"}, entry{name: "m", kind: tar.TypeSymlink, to: "l/../../../.."},
+			entry{name: "m/evil", content: "x"}), "outside"},
+		"a hard link out": {layerOf(t, entry{name: "a", kind: tar.TypeLink, to: "../evil"}),
+			"no file of the image"},
+		"an absolute hard link": {layerOf(t, entry{name: "a", kind: tar.TypeLink, to: "/etc/passwd"}),
+			"no file of the image"},
+		"a hard link through a link": {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"},
+			entry{name: "b", kind: tar.TypeLink, to: "a/secret"}), "no file of the image"},
+		"a hard link to a folder": {layerOf(t, entry{name: "a", kind: tar.TypeLink, to: "dir"}),
+			"no file of the image"},
+		"a character device":           {layerOf(t, entry{name: "dev/mem", kind: tar.TypeChar}), "device"},
+		"a block device":               {layerOf(t, entry{name: "dev/sda", kind: tar.TypeBlock}), "device"},
+		"a pipe":                       {layerOf(t, entry{name: "p", kind: tar.TypeFifo}), "device"},
+		"another kind":                 {layerOf(t, entry{name: "p", kind: 'Z'}), "kind"},
+		"a whiteout upwards":           {layerOf(t, entry{name: "../.wh.evil"}), "outside"},
+		"a whiteout of a folder's own": {layerOf(t, entry{name: "dir/.wh..."}), "nothing away"},
+		"a whiteout of the folder":     {layerOf(t, entry{name: "dir/.wh.."}), "nothing away"},
+		"a whiteout without a name":    {layerOf(t, entry{name: "dir/.wh."}), "nothing away"},
+		"a whiteout through an absolute link": {layerOf(t, entry{name: "a", kind: tar.TypeSymlink, to: "@"},
+			entry{name: "a/.wh.secret"}), "escapes"},
+		"a bomb of zeros": {layerOf(t, entry{name: "a", content: zeros}, entry{name: "b", content: zeros},
+			entry{name: "c", content: zeros}), "more bytes"},
+		"a bomb of names":     {layerOf(t, many(200)...), "more files"},
+		"no archive":          {[]byte("nonsense that is no archive at all"), "layer 2"},
+		"one that ends early": {layerOf(t, entry{name: "a", content: zeros})[:2000], "layer 2"},
+		"zstd":                {[]byte("\x28\xb5\x2f\xfd and more"), "zstd"},
+		"a bomb behind a whiteout": {layerOf(t, entry{name: "a", content: zeros}, entry{name: ".wh.a"},
+			entry{name: "a", content: zeros}, entry{name: "a", content: zeros}), "more bytes"},
 	} {
 		outside := t.TempDir()
 		if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		layer := bytes.Replace(test.layer, append([]byte("@"), make([]byte, 80)...), append([]byte(outside), make([]byte, 81-len(outside))...), 1)
+		layer := bytes.Replace(test.layer, append([]byte("@"), make([]byte, 80)...),
+			append([]byte(outside), make([]byte, 81-len(outside))...), 1)
 		layer = checksummed(layer)
 		into := filepath.Join(outside, "pack", "root")
 		if err := os.Mkdir(filepath.Dir(into), 0o755); err != nil {
@@ -257,7 +282,8 @@ func TestUnpackEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := container.Unpack(ctx, raw(t, layerOf(t, entry{name: "a", content: strings.Repeat("a", 1<<20)})), filepath.Join(t.TempDir(), "root"), container.Limits{})
+	_, err := container.Unpack(ctx, raw(t, layerOf(t, entry{name: "a", content: strings.Repeat("a", 1<<20)})),
+		filepath.Join(t.TempDir(), "root"), container.Limits{})
 	if landfall.KindOf(err) != landfall.Canceled || err == nil {
 		t.Errorf("the error is %v, want Canceled", err)
 	}
@@ -283,7 +309,8 @@ func TestBombsThatAreSmall(t *testing.T) {
 		"a name of many folders":    {layerOf(t, entry{name: deep(500)}), "name"},
 		"a whiteout without an end": {layerOf(t, entry{name: strings.Repeat("d/", 500) + ".wh.x"}), "name"},
 	} {
-		_, err := container.Unpack(t.Context(), raw(t, test.layer), filepath.Join(t.TempDir(), "root"), container.Limits{Files: 200, Bytes: 3 << 20})
+		_, err := container.Unpack(t.Context(), raw(t, test.layer), filepath.Join(t.TempDir(), "root"),
+			container.Limits{Files: 200, Bytes: 3 << 20})
 		if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), test.says) {
 			t.Errorf("%s: the error is %v, want one with %q", title, err, test.says)
 		}
@@ -298,7 +325,8 @@ func TestManyLongNames(t *testing.T) {
 	for i := range 18_000 {
 		entries = append(entries, entry{name: fmt.Sprint(dir, ".wh.", i)})
 	}
-	_, err := container.Unpack(t.Context(), raw(t, layerOf(t, entries...)), filepath.Join(t.TempDir(), "root"), container.Limits{})
+	_, err := container.Unpack(t.Context(), raw(t, layerOf(t, entries...)), filepath.Join(t.TempDir(), "root"),
+		container.Limits{})
 	if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "its names have more than") {
 		t.Errorf("the error is %v, want one about its names", err)
 	}
@@ -307,8 +335,10 @@ func TestManyLongNames(t *testing.T) {
 // Each start of a program has the files in the root itself to deal with, one by one.
 func TestWideRoot(t *testing.T) {
 	t.Parallel()
-	_, err := container.Unpack(t.Context(), raw(t, layerOf(t, many(1001)...)), filepath.Join(t.TempDir(), "root"), container.Limits{})
-	if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "1001 files and folders in its root") {
+	_, err := container.Unpack(t.Context(), raw(t, layerOf(t, many(1001)...)), filepath.Join(t.TempDir(), "root"),
+		container.Limits{})
+	if landfall.KindOf(err) != landfall.Invalid ||
+		!strings.Contains(landfall.MessageOf(err), "1001 files and folders in its root") {
 		t.Errorf("the error is %v, want one about its root", err)
 	}
 }
@@ -324,7 +354,8 @@ func sparse(file string, size int64) []byte {
 		return fmt.Sprint(n) + body
 	}
 	pax := record("GNU.sparse.major", "0") + record("GNU.sparse.minor", "1") + record("GNU.sparse.name", file) +
-		record("GNU.sparse.size", fmt.Sprint(size)) + record("GNU.sparse.numblocks", "1") + record("GNU.sparse.map", fmt.Sprintf("%d,0", size))
+		record("GNU.sparse.size", fmt.Sprint(size)) + record("GNU.sparse.numblocks", "1") +
+		record("GNU.sparse.map", fmt.Sprintf("%d,0", size))
 	const block = 512
 	head := func(kind byte, size int) []byte {
 		h := make([]byte, block)
@@ -466,32 +497,40 @@ func TestNoImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := with()
-	if err := os.Symlink(filepath.Join(saved(t, imageOf(t, layerOf(t, entry{name: "a"}))), "image.tar"), filepath.Join(elsewhere, "image.tar")); err != nil {
+	if err := os.Symlink(filepath.Join(saved(t, imageOf(t, layerOf(t, entry{name: "a"}))), "image.tar"),
+		filepath.Join(elsewhere, "image.tar")); err != nil {
 		t.Fatal(err)
 	}
 	for title, test := range map[string]struct{ pack, says string }{
-		"an image elsewhere":                {elsewhere, "docker save"},
-		"nothing":                           {with(), "docker save"},
-		"no tar":                            {with("image.tar", "nonsense"+strings.Repeat("x", 1000)), "docker save"},
-		"an empty tar":                      {with("image.tar", string(layerOf(t))), "skopeo copy"},
-		"no JSON":                           {with("manifest.json", "nonsense"), "cannot be read"},
-		"a large environment":               {with("manifest.json", `[{"Config":"c"}]`, "c", `{"config":{"Env":["A=`+large[:70_000]+`"]}}`), "bytes of ENV"},
-		"a start in folders without an end": {with("manifest.json", `[{"Config":"c"}]`, "c", `{"config":{"WorkingDir":"/`+strings.Repeat("a/", 1000)+`"}}`), "starts in a folder"},
-		"a long start":                      {with("manifest.json", `[{"Config":"c"}]`, "c", `{"config":{"WorkingDir":"/`+long+`"}}`), "starts in a folder"},
-		"a long configuration":              {with("manifest.json", `[{"Config":"`+long+`"}]`), "names \"xxx"},
-		"a long layer":                      {with("manifest.json", `[{"Config":"c","Layers":["`+long+`"]}]`, "c", "{}"), "names \"xxx"},
-		"a long name of a system":           {with("manifest.json", `[{"Config":"c"}]`, "c", `{"os":"`+long+`"}`), "is for xxx"},
-		"two images":                        {with("manifest.json", `[{},{}]`), "there must be one"},
-		"layers elsewhere":                  {with("manifest.json", `[{"Config":"config.json","Layers":["../../etc/passwd"]}]`), "outside of it"},
+		"an image elsewhere": {elsewhere, "docker save"},
+		"nothing":            {with(), "docker save"},
+		"no tar":             {with("image.tar", "nonsense"+strings.Repeat("x", 1000)), "docker save"},
+		"an empty tar":       {with("image.tar", string(layerOf(t))), "skopeo copy"},
+		"no JSON":            {with("manifest.json", "nonsense"), "cannot be read"},
+		"a large environment": {with("manifest.json", `[{"Config":"c"}]`, "c",
+			`{"config":{"Env":["A=`+large[:70_000]+`"]}}`), "bytes of ENV"},
+		"a start in folders without an end": {with("manifest.json", `[{"Config":"c"}]`, "c",
+			`{"config":{"WorkingDir":"/`+strings.Repeat("a/", 1000)+`"}}`), "starts in a folder"},
+		"a long start": {with("manifest.json", `[{"Config":"c"}]`, "c",
+			`{"config":{"WorkingDir":"/`+long+`"}}`), "starts in a folder"},
+		"a long configuration": {with("manifest.json", `[{"Config":"`+long+`"}]`), "names \"xxx"},
+		"a long layer": {with("manifest.json", `[{"Config":"c","Layers":["`+long+`"]}]`, "c", "{}"),
+			"names \"xxx"},
+		"a long name of a system": {with("manifest.json", `[{"Config":"c"}]`, "c", `{"os":"`+long+`"}`),
+			"is for xxx"},
+		"two images": {with("manifest.json", `[{},{}]`), "there must be one"},
+		"layers elsewhere": {with("manifest.json",
+			`[{"Config":"config.json","Layers":["../../etc/passwd"]}]`), "outside of it"},
 		"a configuration that is elsewhere": {with("manifest.json", `[{"Config":"/etc/passwd"}]`), "outside of it"},
 		"a manifest that is a link":         {linked, "docker save"},
 		"a large manifest":                  {with("manifest.json", large), "more than"},
 		"a large configuration":             {with("manifest.json", `[{"Config":"c"}]`, "c", large), "more than"},
-		"a missing layer":                   {with("manifest.json", `[{"Config":"c","Layers":["l"]}]`, "c", "{}"), "l is missing"},
-		"an index in circles":               {circle(t), "indexes"},
-		"another processor":                 {saved(t, foreign), "linux/riscv64"},
-		"none for here":                     {laidOut(t, foreign, foreign), "there must be one"},
-		"two for here":                      {laidOut(t, other, imageOf(t, layerOf(t, entry{name: "b"}))), "there must be one"},
+		"a missing layer": {with("manifest.json", `[{"Config":"c","Layers":["l"]}]`, "c", "{}"),
+			"l is missing"},
+		"an index in circles": {circle(t), "indexes"},
+		"another processor":   {saved(t, foreign), "linux/riscv64"},
+		"none for here":       {laidOut(t, foreign, foreign), "there must be one"},
+		"two for here":        {laidOut(t, other, imageOf(t, layerOf(t, entry{name: "b"}))), "there must be one"},
 	} {
 		_, err := container.Unpack(t.Context(), test.pack, filepath.Join(t.TempDir(), "root"), container.Limits{})
 		if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), test.says) {
@@ -501,11 +540,13 @@ func TestNoImage(t *testing.T) {
 			t.Errorf("%s: the message has %d bytes", title, n)
 		}
 	}
-	_, err = container.Unpack(t.Context(), laidOut(t, foreign, other), filepath.Join(t.TempDir(), "root"), container.Limits{})
+	_, err = container.Unpack(t.Context(), laidOut(t, foreign, other), filepath.Join(t.TempDir(), "root"),
+		container.Limits{})
 	if err != nil {
 		t.Errorf("one for here and one for elsewhere: %v", err)
 	}
-	_, err = container.Unpack(t.Context(), raw(t, layerOf(t), layerOf(t), layerOf(t)), filepath.Join(t.TempDir(), "root"), container.Limits{Layers: 2})
+	_, err = container.Unpack(t.Context(), raw(t, layerOf(t), layerOf(t), layerOf(t)), filepath.Join(t.TempDir(), "root"),
+		container.Limits{Layers: 2})
 	if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "3 layers; the limit is 2") {
 		t.Errorf("too many layers: the error is %v", err)
 	}
@@ -516,9 +557,11 @@ func circle(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	zeros := strings.Repeat("0", 64)
-	index := []byte(`{"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","size":1,"digest":"sha256:` + zeros + `"}]}`)
+	index := []byte(`{"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","size":1,"digest":"sha256:` +
+		zeros + `"}]}`)
 	err := os.MkdirAll(filepath.Join(dir, "blobs/sha256"), 0o755)
-	for name, content := range map[string][]byte{"oci-layout": []byte("{}"), "index.json": index, "blobs/sha256/" + zeros: index} {
+	for name, content := range map[string][]byte{"oci-layout": []byte("{}"), "index.json": index,
+		"blobs/sha256/" + zeros: index} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	if err != nil {

@@ -57,15 +57,18 @@ func TestPullWithAPassword(t *testing.T) {
 	if err := remote.Write(tag, imageOf(t, layerOf(t, entry{name: "word", content: "one"}))); err != nil {
 		t.Fatal(err)
 	}
-	all, image := container.Registries{Transport: http.DefaultTransport}, closed.Listener.Addr().String()+"/team/greeter:stable"
+	all, image := container.Registries{Transport: http.DefaultTransport},
+		closed.Listener.Addr().String()+"/team/greeter:stable"
 	login := func(host, password string) map[string]secret.Login {
 		return map[string]secret.Login{host: {User: "ci", Password: secret.Text(password)}}
 	}
 	for title, logins := range map[string]map[string]secret.Login{
-		"none": nil, "another host's": login("registry.example.com", password), "a wrong one": login(closed.Listener.Addr().String(), "wr0ng-Passw0rd"),
+		"none": nil, "another host's": login("registry.example.com", password),
+		"a wrong one": login(closed.Listener.Addr().String(), "wr0ng-Passw0rd"),
 	} {
 		_, err := all.Pin(t.Context(), image, logins)
-		if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "asks for a password") || strings.Contains(fmt.Sprint(err), "Passw0rd") {
+		if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "asks for a password") ||
+			strings.Contains(fmt.Sprint(err), "Passw0rd") {
 			t.Errorf("with %s: %v", title, err)
 		}
 	}

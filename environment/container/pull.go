@@ -76,11 +76,13 @@ func (r Registries) Pull(ctx context.Context, pinned, file string, logins map[st
 func (r Registries) options(ctx context.Context, ref name.Reference, logins map[string]secret.Login) []remote.Option {
 	as := authn.Anonymous
 	if l, ok := logins[strings.ToLower(ref.Context().RegistryStr())]; ok {
-		as = authn.FromConfig(authn.AuthConfig{Username: l.User, Password: l.Password.Reveal(), IdentityToken: l.Token.Reveal()})
+		as = authn.FromConfig(authn.AuthConfig{Username: l.User, Password: l.Password.Reveal(),
+			IdentityToken: l.Token.Reveal()})
 	}
 	return []remote.Option{
 		remote.WithAuth(as),
-		remote.WithContext(ctx), remote.WithTransport(schemeTransport{r.Transport, ref.Context().Scheme()}), remote.WithJobs(1), remote.WithUserAgent("landfall"),
+		remote.WithContext(ctx), remote.WithTransport(schemeTransport{r.Transport, ref.Context().Scheme()}),
+		remote.WithJobs(1), remote.WithUserAgent("landfall"),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}),
 	}
 }
@@ -94,7 +96,8 @@ type schemeTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (w schemeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.scheme == "https" && r.URL.Scheme != w.scheme {
-		return nil, &landfall.Error{Op: "container.Pull", Kind: landfall.Forbidden, Message: "the registry sends on to " + r.URL.Host + " without https"}
+		return nil, &landfall.Error{Op: "container.Pull", Kind: landfall.Forbidden,
+			Message: "the registry sends on to " + r.URL.Host + " without https"}
 	}
 	return w.RoundTripper.RoundTrip(r)
 }
@@ -127,7 +130,8 @@ func (r Registries) check(image v1.Image) error {
 func pullError(ctx context.Context, reference string, err error) error {
 	const op landfall.Op = "container.Pull"
 	if ours, ok := errors.AsType[*landfall.Error](err); ok { // the library may hide it
-		return &landfall.Error{Op: op, Kind: landfall.KindOf(ours), Message: fmt.Sprintf("%s: %s", reference, landfall.MessageOf(ours)), Err: err}
+		return &landfall.Error{Op: op, Kind: landfall.KindOf(ours),
+			Message: fmt.Sprintf("%s: %s", reference, landfall.MessageOf(ours)), Err: err}
 	}
 	if _, ok := errors.AsType[*name.ErrBadName](err); ok {
 		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
@@ -136,8 +140,10 @@ func pullError(ctx context.Context, reference string, err error) error {
 	if answer, ok := errors.AsType[*transport.Error](err); ok {
 		switch answer.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-			return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: reference + " is not there, or asks for a password: " +
-				"landfall secret set APP " + secret.DockerConfig + " --build stores one; or put the image into the package", Err: err}
+			return &landfall.Error{Op: op, Kind: landfall.Invalid,
+				Message: reference + " is not there, or asks for a password: " +
+					"landfall secret set APP " + secret.DockerConfig + " --build stores one; or put the image into the package",
+				Err: err}
 		}
 	}
 	if strings.Contains(err.Error(), "no child with platform") { // the library has no other sign for it
@@ -148,5 +154,6 @@ func pullError(ctx context.Context, reference string, err error) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		kind = landfall.Canceled
 	}
-	return &landfall.Error{Op: op, Kind: kind, Message: fmt.Sprintf("%s cannot be pulled now: %v", reference, err), Err: err}
+	return &landfall.Error{Op: op, Kind: kind,
+		Message: fmt.Sprintf("%s cannot be pulled now: %v", reference, err), Err: err}
 }

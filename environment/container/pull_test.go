@@ -52,7 +52,8 @@ func TestPull(t *testing.T) {
 			t.Fatal(err)
 		}
 		index := mutate.AppendManifests(empty.Index,
-			mutate.IndexAddendum{Add: imageOf(t), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "riscv64"}}},
+			mutate.IndexAddendum{Add: imageOf(t),
+				Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "riscv64"}}},
 			mutate.IndexAddendum{Add: here, Descriptor: v1.Descriptor{Platform: file.Platform()}})
 		if err := remote.WriteIndex(tag, index); err != nil {
 			t.Fatal(err)
@@ -141,7 +142,8 @@ func TestHostileRegistry(t *testing.T) {
 	}))
 	defer server.Close()
 	r := container.Registries{Transport: http.DefaultTransport}
-	for tag, says := range map[string]string{"endless": "a configuration with more than", "foreign": "is not for this server, which runs linux/"} {
+	for tag, says := range map[string]string{"endless": "a configuration with more than",
+		"foreign": "is not for this server, which runs linux/"} {
 		reference := strings.TrimPrefix(server.URL, "http://") + "/team/greeter:" + tag
 		err := r.Pull(t.Context(), reference, filepath.Join(t.TempDir(), "image.tar"), nil)
 		if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), says) {

@@ -33,7 +33,8 @@ const (
 
 // invalidImage is the error for a malformed image.
 func invalidImage(format string, args ...any) error {
-	return &landfall.Error{Op: "container.Unpack", Kind: landfall.Invalid, Message: "the image " + fmt.Sprintf(format, args...)}
+	return &landfall.Error{Op: "container.Unpack", Kind: landfall.Invalid,
+		Message: "the image " + fmt.Sprintf(format, args...)}
 }
 
 // source is a place with the files of an image: a folder, or a tar file.
@@ -89,7 +90,7 @@ func readArchive(file *os.File) (source, error) {
 			}
 			s.found[name] = io.NewSectionReader(file, begin, header.Size)
 		case tar.TypeSymlink: // a layer that is stored once already
-			s.links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // G305: nothing is opened by it on disk, it is a key of s.found
+			s.links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // it is only a key of s.found
 		}
 	}
 }
@@ -152,7 +153,8 @@ func read(s source) (parts, error) {
 	case has(s, manifestName):
 		config, p.layers, err = readSaved(s)
 	default:
-		err = invalidImage("has neither %s nor %s: it must be what docker save, podman save or skopeo copy write", layoutName, manifestName)
+		err = invalidImage("has neither %s nor %s: it must be what docker save, podman save or skopeo copy write", layoutName,
+			manifestName)
 	}
 	if err != nil {
 		return p, err
@@ -166,7 +168,8 @@ func read(s source) (parts, error) {
 		return p, invalidImage("has a configuration that cannot be read: %v", err)
 	}
 	if !matchesPlatform(&v1.Platform{OS: p.config.OS, Architecture: p.config.Architecture}) {
-		return p, invalidImage("is for %.40s/%.40s; this server runs linux/%s", p.config.OS, p.config.Architecture, runtime.GOARCH)
+		return p, invalidImage("is for %.40s/%.40s; this server runs linux/%s", p.config.OS, p.config.Architecture,
+			runtime.GOARCH)
 	}
 	if tooLong(p.config.Config.WorkingDir) {
 		return p, invalidImage("starts in a folder whose name has more than %d bytes or %d folders", maxName, maxDepth)
@@ -216,7 +219,8 @@ func readLayout(s source) (config string, layers []string, err error) {
 			}
 		}
 		if len(fitting) != 1 {
-			return "", nil, invalidImage("is one of %d for linux/%s in %s; there must be one", len(fitting), runtime.GOARCH, name)
+			return "", nil, invalidImage("is one of %d for linux/%s in %s; there must be one", len(fitting),
+				runtime.GOARCH, name)
 		}
 		name = blob(fitting[0])
 	}

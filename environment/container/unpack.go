@@ -91,7 +91,8 @@ func Unpack(ctx context.Context, pack, into string, limits Limits) (Image, error
 
 // isMachineError reports whether an error comes from this machine, and not from the image.
 func isMachineError(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) ||
+		errors.Is(err, syscall.EMFILE)
 }
 
 func unpackError(err error) error {
@@ -121,8 +122,10 @@ func open(pack string) (source, io.Closer, error) {
 }
 
 func errNoImage() error {
-	return &landfall.Error{Op: "container.Unpack", Kind: landfall.Invalid, Message: "the package has no image: it must have " +
-		archiveName + ", which docker save and podman save write, or an OCI layout (" + layoutName + ", " + indexName + ", " + blobsFolder + ")"}
+	return &landfall.Error{Op: "container.Unpack", Kind: landfall.Invalid,
+		Message: "the package has no image: it must have " +
+			archiveName + ", which docker save and podman save write, or an OCI layout (" + layoutName + ", " + indexName +
+			", " + blobsFolder + ")"}
 }
 
 // CheckImage returns the error of Unpack for a package without an image, by the names of its files; nil when it may
@@ -186,7 +189,7 @@ var errLarge = errors.New("it has more bytes than the limit")
 type countingReader struct {
 	io.Reader
 
-	ctx  context.Context //nolint:containedctx // io.Reader has no parameter for it; the value lives as long as the call that reads
+	ctx  context.Context //nolint:containedctx // io.Reader has no parameter for it
 	left *int64
 }
 

@@ -32,7 +32,9 @@ type Comment struct {
 func (s *Server) Comments(repository string, number int) []Comment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.comments), func(c Comment) bool { return c.Repository != repository || c.Number != number })
+	return slices.DeleteFunc(slices.Clone(s.comments), func(c Comment) bool {
+		return c.Repository != repository || c.Number != number
+	})
 }
 
 // Comment adds a comment of a user, and returns its ID.
@@ -57,7 +59,8 @@ func (s *Server) add(c Comment) Comment {
 }
 
 // serveComments lists, makes, shows, edits or deletes comments.
-func (s *Server) serveComments(input *openapi3filter.RequestValidationInput, repository string) (int, map[string]string, []byte) {
+func (s *Server) serveComments(input *openapi3filter.RequestValidationInput, repository string) (int,
+	map[string]string, []byte) {
 	if input.Route.Path == comments && input.Route.Method == http.MethodGet {
 		return s.listComments(input, repository)
 	}
@@ -69,14 +72,16 @@ func (s *Server) serveComments(input *openapi3filter.RequestValidationInput, rep
 			return http.StatusBadRequest, nil, message("Problems parsing JSON")
 		}
 		if sent.Body == "" || utf8.RuneCountInString(sent.Body) > maxComment {
-			return http.StatusUnprocessableEntity, nil, message("Validation Failed: body is too long (maximum is 65536 characters)")
+			return http.StatusUnprocessableEntity, nil,
+				message("Validation Failed: body is too long (maximum is 65536 characters)")
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if input.Route.Path == comments {
 		number, _ := strconv.Atoi(input.PathParams["issue_number"])
-		status, body := encode(http.StatusCreated, commentObject(s.add(Comment{Repository: repository, Number: number, Author: Self, Body: sent.Body})))
+		status, body := encode(http.StatusCreated,
+			commentObject(s.add(Comment{Repository: repository, Number: number, Author: Self, Body: sent.Body})))
 		return status, nil, body
 	}
 	id, _ := strconv.ParseInt(input.PathParams["comment_id"], 10, 64)
@@ -98,7 +103,8 @@ func (s *Server) serveComments(input *openapi3filter.RequestValidationInput, rep
 }
 
 // listComments answers with one page, oldest first, and says where the next one is.
-func (s *Server) listComments(input *openapi3filter.RequestValidationInput, repository string) (int, map[string]string, []byte) {
+func (s *Server) listComments(input *openapi3filter.RequestValidationInput, repository string) (int,
+	map[string]string, []byte) {
 	number, _ := strconv.Atoi(input.PathParams["issue_number"])
 	query := input.Request.URL.Query()
 	size, page := 30, 1
@@ -116,7 +122,8 @@ func (s *Server) listComments(input *openapi3filter.RequestValidationInput, repo
 	var header map[string]string
 	if page*size < len(all) {
 		query.Set("page", strconv.Itoa(page+1))
-		header = map[string]string{"Link": fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.URL, input.Request.URL.Path[1:], query.Encode())}
+		header = map[string]string{"Link": fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.URL, input.Request.URL.Path[1:],
+			query.Encode())}
 	}
 	status, body := encode(http.StatusOK, list)
 	return status, header, body
@@ -139,8 +146,9 @@ func userObject(id int64, whole bool) map[string]any {
 	login := fmt.Sprintf("user-%d", id)
 	url := "https://api.github.com/users/" + login
 	o := map[string]any{
-		"login": login, "id": id, "node_id": fmt.Sprintf("U_%d", id), "avatar_url": "https://avatars.githubusercontent.com/u/1", "gravatar_id": "",
-		"html_url": "https://github.com/" + login, "type": "User", "site_admin": false, "url": url, "user_view_type": "public",
+		"login": login, "id": id, "node_id": fmt.Sprintf("U_%d", id),
+		"avatar_url": "https://avatars.githubusercontent.com/u/1", "gravatar_id": "", "html_url": "https://github.com/" +
+			login, "type": "User", "site_admin": false, "url": url, "user_view_type": "public",
 	}
 	for _, list := range []string{
 		"events", "followers", "following", "gists", "organizations", "received_events", "repos", "starred", "subscriptions",

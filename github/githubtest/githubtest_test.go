@@ -68,7 +68,8 @@ func TestStatuses(t *testing.T) {
 		t.Errorf("got %d %v, want both statuses, success first", status, list)
 	}
 	want := githubtest.Status{
-		Repository: "harbor/shop", SHA: commit, State: "pending", Context: "landfall/shop", Description: "x", Target: "http://shop.test/",
+		Repository: "harbor/shop", SHA: commit, State: "pending", Context: "landfall/shop", Description: "x",
+		Target: "http://shop.test/",
 	}
 	if got := s.Statuses(commit); len(got) != 2 || got[0] != want {
 		t.Errorf("got %+v, want pending and success", got)
@@ -92,15 +93,18 @@ func TestInvalidRequests(t *testing.T) {
 		status             int
 		problem            bool
 	}{
-		"an unknown state":   {"POST", "repos/harbor/shop/statuses/" + commit, `{"state":"skipped"}`, 400, true},
-		"no state":           {"POST", "repos/harbor/shop/statuses/" + commit, `{"context":"x"}`, 400, true},
-		"a wrong type":       {"POST", "repos/harbor/shop/statuses/" + commit, `{"state":"error","description":1}`, 400, true},
-		"no body":            {"POST", "repos/harbor/shop/statuses/" + commit, "", 400, true},
-		"an unknown path":    {"POST", "repos/harbor/statuses/" + commit, `{"state":"error"}`, 400, true},
-		"an unknown method":  {"PUT", "repos/harbor/shop/statuses/" + commit, `{"state":"error"}`, 400, true},
-		"a long description": {"POST", "repos/harbor/shop/statuses/" + commit, `{"state":"error","description":"` + strings.Repeat("x", 141) + `"}`, 422, false},
-		"no commit":          {"POST", "repos/harbor/shop/statuses/main", `{"state":"error"}`, 422, false},
-		"a target elsewhere": {"POST", "repos/harbor/shop/statuses/" + commit, `{"state":"error","target_url":"ftp://x"}`, 422, false},
+		"an unknown state": {"POST", "repos/harbor/shop/statuses/" + commit, `{"state":"skipped"}`, 400, true},
+		"no state":         {"POST", "repos/harbor/shop/statuses/" + commit, `{"context":"x"}`, 400, true},
+		"a wrong type": {"POST", "repos/harbor/shop/statuses/" + commit, `{"state":"error","description":1}`,
+			400, true},
+		"no body":           {"POST", "repos/harbor/shop/statuses/" + commit, "", 400, true},
+		"an unknown path":   {"POST", "repos/harbor/statuses/" + commit, `{"state":"error"}`, 400, true},
+		"an unknown method": {"PUT", "repos/harbor/shop/statuses/" + commit, `{"state":"error"}`, 400, true},
+		"a long description": {"POST", "repos/harbor/shop/statuses/" + commit,
+			`{"state":"error","description":"` + strings.Repeat("x", 141) + `"}`, 422, false},
+		"no commit": {"POST", "repos/harbor/shop/statuses/main", `{"state":"error"}`, 422, false},
+		"a target elsewhere": {"POST", "repos/harbor/shop/statuses/" + commit, `{"state":"error","target_url":"ftp://x"}`,
+			422, false},
 	} {
 		if got, _ := call(t, s, c.method, c.path, c.body); got != c.status {
 			t.Errorf("%s: got %d, want %d", name, got, c.status)
@@ -140,7 +144,8 @@ func TestFaults(t *testing.T) {
 
 	s.Fail(1, githubtest.Fault{Hang: true})
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"repos/harbor/shop/statuses/"+commit, strings.NewReader(`{"state":"error"}`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"repos/harbor/shop/statuses/"+commit,
+		strings.NewReader(`{"state":"error"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +166,8 @@ func TestFaults(t *testing.T) {
 // Without the description the error is the command to type.
 func TestDescriptionIsMissing(t *testing.T) {
 	t.Setenv(githubtest.DescriptionVariable, filepath.Join(t.TempDir(), "none.json"))
-	if _, err := githubtest.Load(); err == nil || !strings.HasSuffix(err.Error(), "type: make build/openapi/api.github.com.json") {
+	if _, err := githubtest.Load(); err == nil ||
+		!strings.HasSuffix(err.Error(), "type: make build/openapi/api.github.com.json") {
 		t.Errorf("got %v, want the command", err)
 	}
 	other := filepath.Join(t.TempDir(), "other.json")
@@ -214,7 +220,8 @@ func TestComments(t *testing.T) {
 			t.Errorf("an edit of %d got %d, want %d", c.comment.ID, status, c.status)
 		}
 	}
-	want := githubtest.Comment{Repository: "harbor/shop", Number: 12, ID: all[3].ID, Author: githubtest.Self, Body: "two", Edits: 1}
+	want := githubtest.Comment{Repository: "harbor/shop", Number: 12, ID: all[3].ID, Author: githubtest.Self,
+		Body: "two", Edits: 1}
 	if got := s.Comments("harbor/shop", 12)[3]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

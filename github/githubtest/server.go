@@ -140,7 +140,8 @@ func (s *Server) problem(text string) {
 }
 
 // fail answers according to a fault.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, fault Fault, input *openapi3filter.RequestValidationInput) {
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, fault Fault,
+	input *openapi3filter.RequestValidationInput) {
 	if fault.Written {
 		s.serve(input)
 	}
@@ -172,7 +173,8 @@ func (s *Server) check(r *http.Request) (*openapi3filter.RequestValidationInput,
 }
 
 // checkAnswer checks our own answer against the description.
-func (s *Server) checkAnswer(ctx context.Context, input *openapi3filter.RequestValidationInput, status int, body []byte) {
+func (s *Server) checkAnswer(ctx context.Context, input *openapi3filter.RequestValidationInput, status int,
+	body []byte) {
 	if status >= http.StatusBadRequest {
 		return // the description says little about errors
 	}
@@ -213,7 +215,8 @@ func message(text string) []byte {
 var sha = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // serve does what a valid request asks for.
-func (s *Server) serve(input *openapi3filter.RequestValidationInput) (status int, header map[string]string, body []byte) {
+func (s *Server) serve(input *openapi3filter.RequestValidationInput) (status int, header map[string]string,
+	body []byte) {
 	repository := input.PathParams["owner"] + "/" + input.PathParams["repo"]
 	switch input.Route.Path {
 	case user:
@@ -245,8 +248,10 @@ func (s *Server) setStatus(input *openapi3filter.RequestValidationInput, reposit
 	case !sha.MatchString(status.SHA):
 		return http.StatusUnprocessableEntity, message("No commit found for SHA: " + status.SHA)
 	case utf8.RuneCountInString(status.Description) > 140:
-		return http.StatusUnprocessableEntity, message("Validation Failed: description is too long (maximum is 140 characters)")
-	case status.Target != "" && !strings.HasPrefix(status.Target, "http://") && !strings.HasPrefix(status.Target, "https://"):
+		return http.StatusUnprocessableEntity,
+			message("Validation Failed: description is too long (maximum is 140 characters)")
+	case status.Target != "" && !strings.HasPrefix(status.Target, "http://") &&
+		!strings.HasPrefix(status.Target, "https://"):
 		return http.StatusUnprocessableEntity, message("Validation Failed: target_url must use http(s) scheme")
 	}
 	s.mu.Lock()

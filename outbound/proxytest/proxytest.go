@@ -48,7 +48,8 @@ func New(t testing.TB) *Network {
 
 // URL is the proxy's address, with its password.
 func (n *Network) URL() string {
-	return (&url.URL{Scheme: "http", User: url.UserPassword(User, Password), Host: n.server.Listener.Addr().String()}).String()
+	return (&url.URL{Scheme: "http", User: url.UserPassword(User, Password),
+		Host: n.server.Listener.Addr().String()}).String()
 }
 
 // Serve starts a server that the proxy reaches as HOST:PORT. The test fails when anybody connects to it in another way.

@@ -63,8 +63,8 @@ func newFixture(t testing.TB) *fixture {
 
 // hello is a version of a function with a secret in its configuration.
 func hello() *landfall.Function {
-	return &landfall.Function{ID: "hello", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3, Group: "owf2k7qb",
-		Config: map[string]string{"password": "hunter2"}}
+	return &landfall.Function{ID: "hello", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3,
+		Group: "owf2k7qb", Config: map[string]string{"password": "hunter2"}}
 }
 
 // request is an event of a name.
@@ -223,13 +223,15 @@ func TestFailures(t *testing.T) {
 		outcome execution.Outcome
 		log     string
 	}{
-		{"timeout", &landfall.Error{Message: "too slow", Err: &function.Error{Reason: function.Timeout, Trace: "secret"}}, nil,
-			"timeout", "too slow", execution.Failed, "too slow\n"},
-		{"busy", &landfall.Error{Kind: landfall.Unavailable, Message: "later", Err: &function.Error{Reason: function.Busy}}, nil,
-			"busy", "later", execution.Busy, ""},
+		{"timeout", &landfall.Error{Message: "too slow", Err: &function.Error{Reason: function.Timeout, Trace: "secret"}},
+			nil, "timeout", "too slow", execution.Failed, "too slow\n"},
+		{"busy", &landfall.Error{Kind: landfall.Unavailable, Message: "later", Err: &function.Error{Reason: function.Busy}},
+			nil, "busy", "later", execution.Busy, ""},
 		{"left", &landfall.Error{Kind: landfall.Canceled, Message: "gone"}, nil, "canceled", "gone", execution.Canceled, ""},
-		{"package", &landfall.Error{Kind: landfall.NotFound, Message: "no package"}, nil, "not-found", "no package", execution.Refused, "no package\n"},
-		{"error", nil, func(e *event.Event) { event.SetError(e, event.Error{Message: "no", Type: "ValueError"}) }, "ValueError", "no", execution.Failed,
+		{"package", &landfall.Error{Kind: landfall.NotFound, Message: "no package"}, nil, "not-found", "no package",
+			execution.Refused, "no package\n"}, {"error", nil, func(e *event.Event) {
+			event.SetError(e, event.Error{Message: "no", Type: "ValueError"})
+		}, "ValueError", "no", execution.Failed,
 			"no\n"},
 		{"long", nil, func(e *event.Event) { event.SetError(e, event.Error{Message: strings.Repeat("é", 1000)}) }, "error",
 			strings.Repeat("é", 512), execution.Failed, strings.Repeat("é", 512) + "\n"},
@@ -285,7 +287,8 @@ func TestUnusableAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Redact = func(_ *landfall.Function, text string) string { return strings.ReplaceAll(text, "hunter2", "[secret]") }
-	_, err := f.Recorded(answers(greets)).Call(t.Context(), function.Call{Function: hello(), Event: request("1"), Recipient: picky{}})
+	_, err := f.Recorded(answers(greets)).Call(t.Context(),
+		function.Call{Function: hello(), Event: request("1"), Recipient: picky{}})
 	testkit.Equal(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
 	x := f.shown("x-1")
 	testkit.Equal(t, "state", x.State, landfall.ExecutionFailed)
@@ -310,10 +313,11 @@ func TestAnswerDoesNotWait(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan error)
 	go func() { kept <- f.Keep(ctx) }()
-	answer, err := f.run(t.Context(), hello(), request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
-		f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
-		return greets(ctx, e)
-	})
+	answer, err := f.run(t.Context(), hello(), request("1"),
+		func(ctx context.Context, e event.Event) (event.Event, error) {
+			f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
+			return greets(ctx, e)
+		})
 	// E-042: the answer is there while the log is not stored yet
 	testkit.Equal(t, "answer while the store is held", string(answer.Data()), "Hello")
 	if err != nil {
@@ -352,10 +356,11 @@ func TestDatabaseAway(t *testing.T) {
 			tried <- f.Flush(ctx)
 		}()
 		for trying := true; trying; calls++ {
-			_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(calls)), func(ctx context.Context, e event.Event) (event.Event, error) {
-				f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
-				return greets(ctx, e)
-			})
+			_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(calls)),
+				func(ctx context.Context, e event.Event) (event.Event, error) {
+					f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
+					return greets(ctx, e)
+				})
 			select {
 			case <-tried:
 				trying = false
@@ -387,12 +392,13 @@ func TestOverload(t *testing.T) {
 	f.Limits.Rate = 20
 	const calls, failures = 10_000, 50
 	for i := range calls {
-		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
-			if i%(calls/failures) == 0 {
-				return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.Exit}}
-			}
-			return greets(ctx, e)
-		})
+		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)),
+			func(ctx context.Context, e event.Event) (event.Event, error) {
+				if i%(calls/failures) == 0 {
+					return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.Exit}}
+				}
+				return greets(ctx, e)
+			})
 	}
 	if err := f.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -420,10 +426,11 @@ func TestTrim(t *testing.T) {
 	f := newFixture(t)
 	f.Limits = execution.Limits{Keep: 20, Logs: 1000, Rate: 10_000}
 	for i := range 100 {
-		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
-			f.Log("hello", event.ExecutionOf(e), []byte(strings.Repeat("x", 99)+"\n"))
-			return greets(ctx, e)
-		})
+		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)),
+			func(ctx context.Context, e event.Event) (event.Event, error) {
+				f.Log("hello", event.ExecutionOf(e), []byte(strings.Repeat("x", 99)+"\n"))
+				return greets(ctx, e)
+			})
 		if err := f.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -458,9 +465,10 @@ func (f *fixture) work(run func(context.Context, *landfall.Function, event.Event
 	over := make(chan error, 2)
 	go func() { over <- f.Keep(ctx) }()
 	go func() {
-		over <- f.Work(ctx, found, f.Recorded(function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
-			return run(ctx, c.Function, c.Event)
-		})))
+		over <- f.Work(ctx, found,
+			f.Recorded(function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
+				return run(ctx, c.Function, c.Event)
+			})))
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -511,7 +519,8 @@ func TestAccepted(t *testing.T) {
 	}
 	testkit.Equal(t, "result", string(result.Data()), "***")
 	// E-041: what was stored of the event has none of the configuration that came with it
-	testkit.Equal(t, "whether the stored event had the secret", strings.Contains(fmt.Sprint(config.Load()), "hunter2"), false)
+	testkit.Equal(t, "whether the stored event had the secret",
+		strings.Contains(fmt.Sprint(config.Load()), "hunter2"), false)
 	large := request("2")
 	large.DataEncoded = make([]byte, 1<<20)
 	_, err = f.Accept(t.Context(), function.Call{Function: hello(), Event: large})
@@ -658,7 +667,8 @@ func TestAcceptedWhileItBegins(t *testing.T) {
 // same.
 func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
-	for name, differ := range map[string]time.Duration{"the other's is behind": -time.Hour, "the other's is ahead": time.Hour} {
+	for name, differ := range map[string]time.Duration{"the other's is behind": -time.Hour,
+		"the other's is ahead": time.Hour} {
 		f := newFixture(t)
 		x, err := f.Accept(t.Context(), function.Call{Function: hello(), Event: request("1")})
 		if err != nil {
@@ -669,7 +679,8 @@ func TestClocksDiffer(t *testing.T) {
 			err := f.db.Update(t.Context(), func(tx *store.Tx) error {
 				running := x
 				running.State, running.Attempt = landfall.ExecutionRunning, 1
-				return tx.RecordExecutions(t.Context(), theirs, []store.ExecutionRecord{{Execution: running, Process: "q", Until: theirs.Add(after)}})
+				return tx.RecordExecutions(t.Context(), theirs,
+					[]store.ExecutionRecord{{Execution: running, Process: "q", Until: theirs.Add(after)}})
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -710,8 +721,9 @@ func TestDeferred(t *testing.T) {
 		prefer []string
 		done   bool
 	}{
-		{nil, false}, {[]string{"wait=10"}, false}, {[]string{"respond-asynchronously"}, false}, {[]string{"respond-async"}, true},
-		{[]string{"wait=10, Respond-Async; x=y"}, true}, {[]string{"wait=10", "respond-async"}, true},
+		{nil, false}, {[]string{"wait=10"}, false}, {[]string{"respond-asynchronously"}, false},
+		{[]string{"respond-async"}, true}, {[]string{"wait=10, Respond-Async; x=y"}, true},
+		{[]string{"wait=10", "respond-async"}, true},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		r.Header["Prefer"] = c.prefer

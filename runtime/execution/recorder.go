@@ -106,9 +106,10 @@ type running struct {
 
 	function *landfall.Function // nil: not found yet
 	log      []byte             // not written yet
-	until    time.Time          // what the store knows of how long this process lives; zero: it does not know of the execution
-	claimed  bool               // the store is just being told of the execution
-	always   bool               // its record may not be dropped
+	// what the store knows of how long this process lives; zero: it does not know of the execution
+	until   time.Time
+	claimed bool // the store is just being told of the execution
+	always  bool // its record may not be dropped
 }
 
 // Recorded returns a Caller that records what comes of the calls of next. What next is given names an execution.
@@ -159,9 +160,10 @@ func (r *recorded) Call(ctx context.Context, c function.Call) (event.Event, erro
 func describe(c *function.Call, now time.Time) landfall.Execution {
 	f, e := c.Function, c.Event
 	x := landfall.Execution{
-		ID: event.ExecutionOf(e), AppID: f.App, Namespace: f.Namespace, Function: f.Name, Version: f.Version, Number: f.Number, Group: f.Group,
-		Created: now, Input: int64(len(e.DataEncoded)),
-		Event: landfall.ExecutionEvent{Source: cut(event.SourceOf(e), nameSize), Type: cut(e.Type(), nameSize), ID: cut(e.ID(), nameSize)},
+		ID: event.ExecutionOf(e), AppID: f.App, Namespace: f.Namespace, Function: f.Name, Version: f.Version,
+		Number: f.Number, Group: f.Group, Created: now, Input: int64(len(e.DataEncoded)),
+		Event: landfall.ExecutionEvent{Source: cut(event.SourceOf(e), nameSize), Type: cut(e.Type(), nameSize),
+			ID: cut(e.ID(), nameSize)},
 	}
 	if c.Trigger != nil {
 		x.Release, x.Trigger = c.Trigger.Release, c.Trigger.Name
@@ -192,8 +194,8 @@ func (r *Recorder) add(x *running) {
 		limits := r.Limits.withDefaults()
 		const more = 5 // failures are more worth knowing
 		r.limiters = &limiters{
-			rate.NewLimiter(rate.Limit(limits.Rate), limits.Rate), rate.NewLimiter(rate.Limit(more*limits.Rate), more*limits.Rate),
-			rate.NewLimiter(logRate, logBurst),
+			rate.NewLimiter(rate.Limit(limits.Rate), limits.Rate),
+			rate.NewLimiter(rate.Limit(more*limits.Rate), more*limits.Rate), rate.NewLimiter(logRate, logBurst),
 		}
 	}
 	r.active[x.ID] = x

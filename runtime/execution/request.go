@@ -21,7 +21,8 @@ type Requests struct {
 
 // Accept stores an event with that JSON as its data, which the named function is to answer, and returns the execution.
 // Its errors are those of Find and of Recorder.Accept.
-func (r Requests) Accept(ctx context.Context, named landfall.Reference, input json.RawMessage) (landfall.Execution, error) {
+func (r Requests) Accept(ctx context.Context, named landfall.Reference,
+	input json.RawMessage) (landfall.Execution, error) {
 	f, err := r.Find(ctx, named)
 	if err != nil {
 		return landfall.Execution{}, err

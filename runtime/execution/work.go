@@ -61,16 +61,21 @@ func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execut
 	}
 	input, err := event.Append(nil, event.Structured, e)
 	if err != nil {
-		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
+		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "the event cannot be written as JSON", Err: err}
 	}
 	if len(input) > maxEvent {
-		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Err: &event.TooLargeError{Limit: "accepted event bytes", Max: maxEvent},
-			Message: "the event is too large to be kept: the limit is " + strconv.Itoa(maxEvent) + " bytes; without Prefer: respond-async more is taken"}
+		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Err: &event.TooLargeError{Limit: "accepted event bytes", Max: maxEvent},
+			Message: "the event is too large to be kept: the limit is " + strconv.Itoa(maxEvent) +
+				" bytes; without Prefer: respond-async more is taken"}
 	}
 	c.Event = e
 	x := describe(&c, time.Now())
 	x.State, x.Async = landfall.ExecutionQueued, true
-	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.AcceptExecution(ctx, x, input, waiting()) })
+	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
+		return tx.AcceptExecution(ctx, x, input, waiting())
+	})
 	if err != nil {
 		return landfall.Execution{}, err
 	}
@@ -173,7 +178,8 @@ func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, fi
 	crashpoint.Here("execution.recorded")
 }
 
-func (r *Recorder) answer(ctx context.Context, x *running, input []byte, find Find, functions function.Caller) (event.Event, error) {
+func (r *Recorder) answer(ctx context.Context, x *running, input []byte, find Find,
+	functions function.Caller) (event.Event, error) {
 	e, _, err := event.Parse(input)
 	if err != nil {
 		return event.Event{}, err
@@ -217,7 +223,9 @@ func (r *Recorder) giveBack(ctx context.Context, x *running, tried bool) {
 	r.mu.Unlock()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
-	err := r.DB.Update(limited, func(tx *store.Tx) error { return tx.ReturnExecution(limited, x.Execution, r.Process, next, tried) })
+	err := r.DB.Update(limited, func(tx *store.Tx) error {
+		return tx.ReturnExecution(limited, x.Execution, r.Process, next, tried)
+	})
 	if err != nil {
 		r.Logger.WarnContext(ctx, "an execution is run again when its lease is over", "execution", x.ID, "error", err)
 	}
@@ -235,7 +243,8 @@ func (r *Recorder) keepResult(x *running, answer event.Event) {
 	case err != nil:
 		x.Message = "the answer cannot be written as JSON, and is not kept"
 	case len(result) > maxResult:
-		x.Message = "the answer of " + strconv.Itoa(len(result)) + " bytes is not kept: the limit is " + strconv.Itoa(maxResult)
+		x.Message = "the answer of " + strconv.Itoa(len(result)) + " bytes is not kept: the limit is " +
+			strconv.Itoa(maxResult)
 	default:
 		x.Result = json.RawMessage(result)
 	}

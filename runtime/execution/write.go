@@ -117,7 +117,8 @@ func (r *Recorder) sayDropped(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	if due {
-		r.Logger.WarnContext(ctx, "executions were not recorded: there are more than LANDFALL_MAX_EXECUTION_RATE a second", "count", n)
+		r.Logger.WarnContext(ctx, "executions were not recorded: there are more than LANDFALL_MAX_EXECUTION_RATE a second",
+			"count", n)
 	}
 }
 
@@ -134,7 +135,8 @@ func (r *Recorder) write(ctx context.Context, all bool) error {
 	}
 	records := make([]store.ExecutionRecord, 0, len(batch))
 	for _, w := range batch {
-		records = append(records, store.ExecutionRecord{Execution: w.Execution, Process: r.Process, Until: now.Add(lease), Log: pieces(w.log)})
+		records = append(records, store.ExecutionRecord{Execution: w.Execution, Process: r.Process, Until: now.Add(lease),
+			Log: pieces(w.log)})
 	}
 	err := r.DB.Update(ctx, func(tx *store.Tx) error { return tx.RecordExecutions(ctx, now, records) })
 	r.settle(batch, now, err != nil)

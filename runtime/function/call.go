@@ -14,14 +14,15 @@ import (
 
 // Call is an event on its way to a function.
 type Call struct {
-	Function  *landfall.Function // nil: the version that the trigger names is gone
-	Trigger   *registry.Trigger  // that the event came through; nil: it is for the function by its name
-	Contract  *contract.Contract // of the function, where the call begins; nil: it takes and answers anything
-	Event     event.Event        // nobody else has its attributes: they change on the way
-	Body      Body               // the data of the event, if the function takes it in parts; nil: the event has it
-	Stream    Stream             // takes an answer while it is made; nil: its data is gathered, up to the limit of an answer
-	Recipient Recipient          // of the answer; nil: one that can use every answer
-	Accepted  bool               // it was accepted before it runs: a record of it is there already
+	Function *landfall.Function // nil: the version that the trigger names is gone
+	Trigger  *registry.Trigger  // that the event came through; nil: it is for the function by its name
+	Contract *contract.Contract // of the function, where the call begins; nil: it takes and answers anything
+	Event    event.Event        // nobody else has its attributes: they change on the way
+	Body     Body               // the data of the event, if the function takes it in parts; nil: the event has it
+	// takes an answer while it is made; nil: its data is gathered, up to the limit of an answer
+	Stream    Stream
+	Recipient Recipient // of the answer; nil: one that can use every answer
+	Accepted  bool      // it was accepted before it runs: a record of it is there already
 }
 
 // Caller calls functions.

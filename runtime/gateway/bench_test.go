@@ -38,7 +38,8 @@ func benchSite(b *testing.B, change func(*gateway.Config)) *site {
 			}
 			units = append(units, content.unit(string(id), mount, all))
 		}
-		apps = append(apps, registry.App{ID: string(id), Name: fmt.Sprintf("app%03d", i), Live: id, Releases: []registry.Release{{ID: id, Units: units}}})
+		apps = append(apps, registry.App{ID: string(id), Name: fmt.Sprintf("app%03d", i), Live: id,
+			Releases: []registry.Release{{ID: id, Units: units}}})
 	}
 	return newSite(b, content, change, apps...)
 }

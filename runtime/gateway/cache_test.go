@@ -62,7 +62,8 @@ func TestEncodings(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSite(t, content, nil, shop(content, files{
-		"/a.css": text, "/large.txt": large, "/noise.txt": string(noisy), "/small.css": "body{}", "/image.png": text, "/404.html": text,
+		"/a.css": text, "/large.txt": large, "/noise.txt": string(noisy), "/small.css": "body{}", "/image.png": text,
+		"/404.html": text,
 	}))
 	tags := map[string]string{}
 	for _, c := range []struct{ path, accept, want string }{
@@ -113,7 +114,8 @@ func TestEncodings(t *testing.T) {
 				}
 				answer.wantHeaders(t, "Content-Encoding", c.want, "Vary", vary, "Content-Length", fmt.Sprint(len(answer.body)))
 				head := s.do(t, http.MethodHead, host, c.path, headers...)
-				head.wantHeaders(t, "Content-Encoding", c.want, "Content-Length", fmt.Sprint(len(answer.body)), "ETag", answer.Header.Get("ETag"))
+				head.wantHeaders(t, "Content-Encoding", c.want, "Content-Length", fmt.Sprint(len(answer.body)), "ETag",
+					answer.Header.Get("ETag"))
 				key := answer.Header.Get("ETag")
 				if before, ok := tags[key]; ok && key != "" && before != answer.body {
 					t.Errorf("got ETag %s for two bodies", key)
@@ -154,7 +156,8 @@ func TestOnce(t *testing.T) {
 	}
 	before := modified(t, folder)
 	if len(before) != 5 {
-		t.Errorf("got %d cached files, want 5: two digests in two codings, and the large one as it is: %v", len(before), before)
+		t.Errorf("got %d cached files, want 5: two digests in two codings, and the large one as it is: %v",
+			len(before), before)
 	}
 
 	// What a killed process left behind goes; what it finished is used.
@@ -222,7 +225,9 @@ func TestBounds(t *testing.T) {
 	}
 	folder := t.TempDir()
 	const bound = 1 << 20
-	s := newSite(t, content, func(c *gateway.Config) { c.CacheDir, c.CacheBytes, c.MemoryBytes = folder, bound, 1 }, shop(content, all))
+	s := newSite(t, content, func(c *gateway.Config) {
+		c.CacheDir, c.CacheBytes, c.MemoryBytes = folder, bound, 1
+	}, shop(content, all))
 	for range 2 {
 		for name, text := range all {
 			s.get(t, host, name).want(t, http.StatusOK, "aaaaaaa2", text)
@@ -254,7 +259,8 @@ func TestTampered(t *testing.T) {
 	t.Parallel()
 	content := newStore()
 	large := strings.Repeat("large ", 100_000)
-	s := newSite(t, content, nil, shop(content, files{"/a.css": strings.Repeat("a{} ", 500), "/large.txt": large, "/short.txt": "short", "/gone.txt": "gone"}))
+	s := newSite(t, content, nil, shop(content,
+		files{"/a.css": strings.Repeat("a{} ", 500), "/large.txt": large, "/short.txt": "short", "/gone.txt": "gone"}))
 	content.change(func() {
 		for key, data := range content.objects {
 			switch {
@@ -276,7 +282,8 @@ func TestTampered(t *testing.T) {
 			answer.wantHeaders(t, "ETag", "", "Content-Encoding", "")
 		}
 	}
-	if log := s.log.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "other bytes") || !strings.Contains(log, "/large.txt") {
+	if log := s.log.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "other bytes") ||
+		!strings.Contains(log, "/large.txt") {
 		t.Errorf("got log %s, want an error that names the object", log)
 	}
 	content.change(func() { content.objects["aaaaaaa2//large.txt"] = []byte(large) })
@@ -332,10 +339,11 @@ func TestNew(t *testing.T) {
 		config gateway.Config
 		kind   landfall.Kind
 	}{
-		"no domain":              {gateway.Config{CacheDir: t.TempDir()}, landfall.Invalid},
-		"an address as domain":   {gateway.Config{Domain: "127.0.0.1", CacheDir: t.TempDir()}, landfall.Invalid},
-		"a domain with a path":   {gateway.Config{Domain: "a.test/x", CacheDir: t.TempDir()}, landfall.Invalid},
-		"a control host with @":  {gateway.Config{Domain: "a.test", Control: "u@b.test", CacheDir: t.TempDir()}, landfall.Invalid},
+		"no domain":            {gateway.Config{CacheDir: t.TempDir()}, landfall.Invalid},
+		"an address as domain": {gateway.Config{Domain: "127.0.0.1", CacheDir: t.TempDir()}, landfall.Invalid},
+		"a domain with a path": {gateway.Config{Domain: "a.test/x", CacheDir: t.TempDir()}, landfall.Invalid},
+		"a control host with @": {gateway.Config{Domain: "a.test", Control: "u@b.test", CacheDir: t.TempDir()},
+			landfall.Invalid},
 		"a file as cache folder": {gateway.Config{Domain: "a.test", CacheDir: file}, landfall.Internal},
 	} {
 		g, err := gateway.New(c.config)
@@ -366,13 +374,15 @@ func TestManifestsOfExpiredReleases(t *testing.T) {
 	const half, expired = 100, 90
 	app := registry.App{ID: "1", Name: "shop"}
 	for i := range 2 * half {
-		app.Releases = append(app.Releases, content.release(landfall.UID(fmt.Sprintf("r%d", i)), files{"/index.html": fmt.Sprint(i)}))
+		app.Releases = append(app.Releases, content.release(landfall.UID(fmt.Sprintf("r%d", i)),
+			files{"/index.html": fmt.Sprint(i)}))
 	}
 	s := newSite(t, content, nil, app)
 	visit := func(i int) (read int64) {
 		t.Helper()
 		before := content.read.Load()
-		s.get(t, fmt.Sprintf("shop--r%d.releases.test", i), "/").want(t, http.StatusOK, landfall.UID(fmt.Sprintf("r%d", i)), fmt.Sprint(i))
+		s.get(t, fmt.Sprintf("shop--r%d.releases.test", i), "/").want(t, http.StatusOK, landfall.UID(fmt.Sprintf("r%d", i)),
+			fmt.Sprint(i))
 		return content.read.Load() - before
 	}
 	for i := range half {

@@ -61,7 +61,8 @@ func TestAnswersInOnePiece(t *testing.T) {
 	for _, size := range sizes {
 		for range 2 { // the first time it is loaded
 			before := l.writes.Load()
-			s.get(t, "shop.releases.test", fmt.Sprintf("/%d.bin", size)).want(t, http.StatusOK, "aaaaaaa2", strings.Repeat("x", size))
+			s.get(t, "shop.releases.test", fmt.Sprintf("/%d.bin", size)).want(t, http.StatusOK, "aaaaaaa2",
+				strings.Repeat("x", size))
 			if n := l.writes.Load() - before; size < 8000 && n != 1 {
 				t.Errorf("a file of %d bytes was written in %d pieces, want one", size, n)
 			}
@@ -122,20 +123,26 @@ func TestRequestThatEndsTwice(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s %q %v;", r.Method, r.URL, body, err)
 	}))
-	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext, wire.ConnState
+	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext,
+		wire.ConnState
 	server.Start()
 	defer server.Close()
 	const (
 		smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
-		first    = "POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nGET /second HTTP/1.1\r\nHost: a\r\n\r\n"
+		first    = "POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nGET /second " +
+			"HTTP/1.1\r\nHost: a\r\n\r\n"
 	)
 	for name, text := range map[string]string{
-		"length first": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"coding first": "POST / HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\nX: y\r\ncontent-length: 5\r\n\r\n0\r\n\r\n" + smuggled,
-		"no body":      "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"large":        "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("x", 500_000) + smuggled,
-		"HTTP/1.0":     "POST / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" + smuggled,
-		"options":      "OPTIONS * HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"length first": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			smuggled,
+		"coding first": "POST / HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\nX: y\r\ncontent-length: " +
+			"5\r\n\r\n0\r\n\r\n" + smuggled,
+		"no body": "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"large": "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("x", 500_000) + smuggled,
+		"HTTP/1.0": "POST / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" + smuggled,
+		"options": "OPTIONS * HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			smuggled,
 	} {
 		for _, before := range []string{"", first} {
 			got := dial(t, server, before+text)
@@ -143,7 +150,8 @@ func TestRequestThatEndsTwice(t *testing.T) {
 			// K-020: a request with both Content-Length and Transfer-Encoding is refused and its connection closed
 			refusal := got[max(0, strings.LastIndex(got, "HTTP/1.1 400")):]
 			if strings.Count(got, "HTTP/1.1 400 Bad Request\r\n") != 1 || !strings.Contains(refusal, "Connection: close\r\n") ||
-				!strings.Contains(refusal, "either Content-Length or Transfer-Encoding") || strings.Contains(got, "smuggled") || answered != (before != "") {
+				!strings.Contains(refusal, "either Content-Length or Transfer-Encoding") || strings.Contains(got, "smuggled") ||
+				answered != (before != "") {
 				t.Errorf("%s: got %q", name, got)
 			}
 		}
@@ -152,7 +160,8 @@ func TestRequestThatEndsTwice(t *testing.T) {
 	if !strings.Contains(right, `GET /last "" <nil>;`) {
 		t.Errorf("what is all right: got %q", right)
 	}
-	if wrong := dial(t, server, "GET / HTTP/1.1\r\nHost : a\r\n\r\n"); !strings.HasPrefix(wrong, "HTTP/1.1 400") || strings.Contains(wrong, "Transfer-Encoding") {
+	if wrong := dial(t, server, "GET / HTTP/1.1\r\nHost : a\r\n\r\n"); !strings.HasPrefix(wrong, "HTTP/1.1 400") ||
+		strings.Contains(wrong, "Transfer-Encoding") {
 		t.Errorf("what is wrong for another reason: got %q", wrong)
 	}
 }
@@ -167,10 +176,12 @@ func TestBehindABrokenChunk(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s: %v;", r.URL, err)
 	}))
-	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext, wire.ConnState
+	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext,
+		wire.ConnState
 	server.Start()
 	defer server.Close()
-	got := dial(t, server, "POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
+	got := dial(t, server, "POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\nGET /smuggled "+
+		"HTTP/1.1\r\nHost: a\r\n\r\n")
 	if !strings.Contains(got, "/first: invalid byte") || strings.Contains(got, "smuggled") {
 		t.Errorf("got %q", got)
 	}
@@ -192,7 +203,8 @@ func TestConnectionTakenOver(t *testing.T) {
 		_, _ = io.ReadFull(both, echo)
 		_, _ = c.Write(echo)
 	}))
-	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext, wire.ConnState
+	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext,
+		wire.ConnState
 	server.Start()
 	defer server.Close()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())

@@ -61,7 +61,9 @@ func TestCacheCounts(t *testing.T) {
 		s.get(t, "shop.releases.test", "/").want(t, http.StatusOK, "aaaaaaa2", "a page")
 	}
 	got := s.gateway.Cache()
-	if got.Missed != 1 || got.InMemory != 2 || got.InFolder != 0 || got.Loaded != int64(len("a page")) || got.MemoryBytes < got.Loaded || got.FolderBytes != 0 {
-		t.Errorf("one small file, asked for three times: got %+v, want one miss, two from memory, and its bytes read once", got)
+	if got.Missed != 1 || got.InMemory != 2 || got.InFolder != 0 || got.Loaded != int64(len("a page")) ||
+		got.MemoryBytes < got.Loaded || got.FolderBytes != 0 {
+		t.Errorf("one small file, asked for three times: got %+v, want one miss, two from memory, and its bytes read once",
+			got)
 	}
 }

@@ -23,9 +23,12 @@ func TestFire(t *testing.T) {
 	app := shop(content, files{})
 	greet := routeTo(greeter(), "greet", "").Trigger
 	closed := routeTo(greeter(), "closed", landfall.AccessSignedIn).Trigger
-	nightly := &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger, HTTP: landfall.HTTPSource{Access: landfall.AccessToken}}, Namespace: "team", AppName: "shop", Name: "nightly", Function: greeter()}
+	nightly := &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger,
+		HTTP: landfall.HTTPSource{Access: landfall.AccessToken}}, Namespace: "team", AppName: "shop", Name: "nightly",
+		Function: greeter()}
 	gone := routeTo(nil, "gone", "").Trigger
-	app.Releases[0].Triggers = []*registry.Trigger{nightly, greet, closed, gone, {Trigger: landfall.Trigger{Kind: landfall.TimeTrigger}, Namespace: "team", Name: "greet"}}
+	app.Releases[0].Triggers = []*registry.Trigger{nightly, greet, closed, gone,
+		{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger}, Namespace: "team", Name: "greet"}}
 	var got event.Event
 	answered := map[string]int{}
 	s := newSite(t, content, func(c *gateway.Config) {
@@ -78,14 +81,16 @@ func TestFire(t *testing.T) {
 		}
 	}
 	w := fire("POST", "/r/team/shop/nightly", "Authorization", "Bearer token", "Content-Type", "text/plain")
-	if w.Code != http.StatusOK || w.Header().Get(page.ReleaseHeader) != "aaaaaaa2" || got.Type() != "dev.landfall.schedule" || event.ExecutionOf(got) == "" {
+	if w.Code != http.StatusOK || w.Header().Get(page.ReleaseHeader) != "aaaaaaa2" ||
+		got.Type() != "dev.landfall.schedule" || event.ExecutionOf(got) == "" {
 		t.Errorf("got %d with %v for %v, want the schedule's event answered", w.Code, w.Header(), got)
 	}
 	for _, host := range []string{domain, "trigger-1:8080", "127.0.0.1"} { // processes with a role are reached by any name
 		r := httptest.NewRequest(http.MethodGet, "http://"+host+"/r/team/shop/greet", http.NoBody)
 		r.Header.Set("Authorization", "Bearer token")
 		s.gateway.Fire(httptest.NewRecorder(), r)
-		if p, err := event.ProtocolOf(got); err != nil || p.Headers["Authorization"] != nil || got.Source() != "/r/team/shop/greet" {
+		if p, err := event.ProtocolOf(got); err != nil || p.Headers["Authorization"] != nil ||
+			got.Source() != "/r/team/shop/greet" {
 			t.Errorf("the function got %v, %v at %s, and must not get what is for the control host", p.Headers, err, host)
 		}
 	}
@@ -93,7 +98,8 @@ func TestFire(t *testing.T) {
 		t.Errorf("counted as %v", answered)
 	}
 	s.tables.Store(nil)
-	if w := fire("GET", "/r/team/shop/greet"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := fire("GET", "/r/team/shop/greet"); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("without a table: got %d", w.Code)
 	}
 }
@@ -109,7 +115,8 @@ func TestFireForEvent(t *testing.T) {
 	preview.Triggers = app.Releases[0].Triggers
 	app.Releases, app.SignedIn = append(app.Releases, preview), true
 	errs := map[string]error{
-		"/late":    &landfall.Error{Message: "it took too long", Err: &function.Error{Reason: function.Timeout, Trace: "line 7"}},
+		"/late": &landfall.Error{Message: "it took too long",
+			Err: &function.Error{Reason: function.Timeout, Trace: "line 7"}},
 		"/refused": &landfall.Error{Kind: landfall.Invalid, Message: "it does not fit", Err: &contract.MismatchError{}},
 	}
 	s := newSite(t, content, func(c *gateway.Config) {
@@ -153,8 +160,8 @@ func TestFireForEvent(t *testing.T) {
 		body := strings.ReplaceAll(w.Body.String(), `\"`, `"`) // an error is JSON within JSON
 		if executed := w.Header().Get(page.ExecutionHeader) != ""; w.Code != c.status || executed != c.executed ||
 			!strings.Contains(body, c.body) || c.not != "" && strings.Contains(body, c.not) {
-			t.Errorf("%s for %s with %q: got %d %v %s, want %d, executed %t, with %q and without %q", c.target, c.accept, c.authorization, w.Code, w.Header(), body,
-				c.status, c.executed, c.body, c.not)
+			t.Errorf("%s for %s with %q: got %d %v %s, want %d, executed %t, with %q and without %q", c.target, c.accept,
+				c.authorization, w.Code, w.Header(), body, c.status, c.executed, c.body, c.not)
 		}
 	}
 	if log := s.log.String(); !strings.Contains(log, "it took too long") || strings.Contains(log, "line 7") {

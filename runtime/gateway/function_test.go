@@ -53,7 +53,9 @@ func greeter() *landfall.Function {
 
 // routeTo returns a route of the shop.
 func routeTo(f *landfall.Function, name string, access landfall.Access, patterns ...string) registry.Route {
-	return registry.Route{Patterns: patterns, Trigger: &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger, HTTP: landfall.HTTPSource{Access: access}}, Namespace: "team", AppName: "shop", Name: name, Function: f}}
+	return registry.Route{Patterns: patterns,
+		Trigger: &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger,
+			HTTP: landfall.HTTPSource{Access: access}}, Namespace: "team", AppName: "shop", Name: name, Function: f}}
 }
 
 // routed returns the shop with routes beside its files: each pattern is one to greeter.
@@ -167,7 +169,8 @@ func TestRoutesOfReleases(t *testing.T) {
 		})
 	}, app)
 	s.get(t, "shop.aaaaaaa2.releases.test", "/hello").want(t, http.StatusOK, "aaaaaaa2", "hello")
-	s.get(t, "shop.aaaaaaa2.releases.test", "/hello").wantHeaders(t, page.VersionHeader, "vvvvvvv2", "X-Robots-Tag", "noindex")
+	s.get(t, "shop.aaaaaaa2.releases.test", "/hello").wantHeaders(t, page.VersionHeader, "vvvvvvv2",
+		"X-Robots-Tag", "noindex")
 	if tags := s.get(t, "shop.aaaaaaa2.releases.test", "/hello").Header["X-Robots-Tag"]; len(tags) != 1 {
 		t.Errorf("got X-Robots-Tag %q, want noindex alone", tags)
 	}
@@ -188,8 +191,8 @@ func TestEventOfRequest(t *testing.T) {
 	before := time.Now()
 	answer := s.send(t, http.MethodPut, host, "/orders/7%C3%A9/a/b?x=%2F&y=\xff", strings.NewReader(`{"n": 1}`),
 		"Content-Type", "application/json", "X-Custom", "one", "X-Custom", "two", "Authorization", "Bearer mine",
-		"Connection", "X-Secret-Hop, keep-alive, X-Forwarded-For", "X-Secret-Hop", "1", "Keep-Alive", "5", "Te", "trailers", "Proxy-Authorization", "1",
-		"Cookie", "a=1; __Host-landfall=session; __Host-own=2", "Cookie", "b=3",
+		"Connection", "X-Secret-Hop, keep-alive, X-Forwarded-For", "X-Secret-Hop", "1", "Keep-Alive", "5", "Te", "trailers",
+		"Proxy-Authorization", "1", "Cookie", "a=1; __Host-landfall=session; __Host-own=2", "Cookie", "b=3",
 		"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Prefix", "/evil", "Forwarded", "for=6.6.6.6", "X-Real-Ip", "6.6.6.6",
 		"Landfall-Execution", "mine", "X-Fission-Params-Id", "8", "X-Fission-Params-Other", "9",
 		"X_Fission_Params_Id", "8", "X_Forwarded_For", "6.6.6.6", "User-Agent", "test", "Expect", "100-continue")
@@ -225,8 +228,10 @@ func TestEventOfRequest(t *testing.T) {
 	if got.Time().Before(before.Add(-time.Millisecond)) || got.Time().After(time.Now()) {
 		t.Errorf("got time %s, want one since %s", got.Time(), before)
 	}
-	if _, err := uuid.Parse(got.ID()); err != nil || got.ID() == event.ExecutionOf(got) || got.Extensions()["eventtypeversion"] != "1.0" {
-		t.Errorf("got ID %q and type version %v, want a UUID of its own and 1.0", got.ID(), got.Extensions()["eventtypeversion"])
+	if _, err := uuid.Parse(got.ID()); err != nil || got.ID() == event.ExecutionOf(got) ||
+		got.Extensions()["eventtypeversion"] != "1.0" {
+		t.Errorf("got ID %q and type version %v, want a UUID of its own and 1.0", got.ID(),
+			got.Extensions()["eventtypeversion"])
 	}
 	if err := got.Validate(); err != nil {
 		t.Errorf("the event is not valid: %v", err)
@@ -235,7 +240,8 @@ func TestEventOfRequest(t *testing.T) {
 	s.get(t, host, "/orders/").want(t, http.StatusOK, "aaaaaaa2", "")
 	p, err = event.ProtocolOf(got)
 	if err != nil || got.Data() != nil || got.DataContentType() != "" || p.Params != nil {
-		t.Errorf("got data %q of type %q and params %v (%v), want none of them", got.Data(), got.DataContentType(), p.Params, err)
+		t.Errorf("got data %q of type %q and params %v (%v), want none of them", got.Data(), got.DataContentType(),
+			p.Params, err)
 	}
 }
 
@@ -338,7 +344,8 @@ func TestMethodsOfRoutes(t *testing.T) {
 		{"get", "/read", 405, "", "GET, HEAD"},
 	} {
 		answer := s.do(t, c.method, host, c.path)
-		if answer.StatusCode != c.status || answer.Header.Get("Allow") != c.allow || (c.status == 200 && answer.body != c.body) {
+		if answer.StatusCode != c.status || answer.Header.Get("Allow") != c.allow ||
+			(c.status == 200 && answer.body != c.body) {
 			t.Errorf("%s %s: got status %d, Allow %q and %.40q, want %d, %q and %q",
 				c.method, c.path, answer.StatusCode, answer.Header.Get("Allow"), answer.body, c.status, c.allow, c.body)
 		}
@@ -356,7 +363,8 @@ func TestHeadOfRoute(t *testing.T) {
 	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		method = p.Method
-		return textOf(e, "hello", event.Protocol{Status: http.StatusAccepted, Headers: map[string][]string{"X-A": {"1"}}}), err
+		return textOf(e, "hello", event.Protocol{Status: http.StatusAccepted, Headers: map[string][]string{"X-A": {"1"}}}),
+			err
 	}), nil, "GET /")
 	answer := s.do(t, http.MethodHead, host, "/")
 	answer.want(t, http.StatusAccepted, "aaaaaaa2", "")
@@ -377,7 +385,9 @@ func TestAccess(t *testing.T) {
 	})
 	site := func(access landfall.Access, allowed func(*http.Request, string, landfall.Access) error) *site {
 		content := newStore()
-		return newSite(t, content, func(c *gateway.Config) { c.Functions, c.Allowed = f, allowed }, routed(content, files{}, access, "/"))
+		return newSite(t, content, func(c *gateway.Config) {
+			c.Functions, c.Allowed = f, allowed
+		}, routed(content, files{}, access, "/"))
 	}
 	answers := func(kind landfall.Kind) func(*http.Request, string, landfall.Access) error {
 		return func(*http.Request, string, landfall.Access) error {
@@ -408,18 +418,22 @@ func TestAccess(t *testing.T) {
 			if answer.StatusCode != c.status || strings.Contains(answer.body, "secret") {
 				t.Errorf("got status %d and %q, want %d and no reason", answer.StatusCode, answer.body, c.status)
 			}
-			answer.wantHeaders(t, "WWW-Authenticate", c.challenge, page.ReleaseHeader, "aaaaaaa2", page.VersionHeader, "vvvvvvv2")
+			answer.wantHeaders(t, "WWW-Authenticate", c.challenge, page.ReleaseHeader, "aaaaaaa2", page.VersionHeader,
+				"vvvvvvv2")
 			if c.status != http.StatusOK {
 				answer.wantHeaders(t, page.ExecutionHeader, "", "Cache-Control", "no-store")
 			}
 		})
 	}
-	for _, access := range []landfall.Access{landfall.AccessToken, landfall.AccessSignedIn} { // a token is asked for only where there is none
+	// a token is asked for only where there is none
+	for _, access := range []landfall.Access{landfall.AccessToken, landfall.AccessSignedIn} {
 		strangers := site(access, answers(landfall.Unauthorized))
 		for _, sent := range []string{"", "Bearer ", "Basic own"} {
-			strangers.get(t, host, "/", "Authorization", sent, "Accept", "application/json").wantHeaders(t, "WWW-Authenticate", "Bearer")
+			strangers.get(t, host, "/", "Authorization", sent, "Accept", "application/json").wantHeaders(t,
+				"WWW-Authenticate", "Bearer")
 		}
-		if body := strangers.get(t, host, "/", "Authorization", "Bearer wrong").body; !strings.Contains(body, "The token is not known") {
+		if body := strangers.get(t, host, "/", "Authorization", "Bearer wrong").body; !strings.Contains(body,
+			"The token is not known") {
 			t.Errorf("access %s: got %q for a wrong token, want that it is not known", access, body)
 		}
 	}
@@ -455,7 +469,8 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	const secret = "postgres://secret"
 	failed := func(kind landfall.Kind, reason function.Reason) error {
-		return &landfall.Error{Kind: kind, Message: secret, Err: &function.Error{Reason: reason, Trace: secret, RetryAfter: 1500 * time.Millisecond}}
+		return &landfall.Error{Kind: kind, Message: secret,
+			Err: &function.Error{Reason: reason, Trace: secret, RetryAfter: 1500 * time.Millisecond}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -493,11 +508,12 @@ func TestFailures(t *testing.T) {
 			if answer.StatusCode != c.status || problem.Status != c.status || problem.Execution != execution || execution == "" {
 				t.Errorf("got status %d and %+v, want %d and execution %q", answer.StatusCode, problem, c.status, execution)
 			}
-			if said := problem.Title + problem.Detail; !strings.Contains(said, c.words) || !strings.Contains(said, "execution "+execution) {
+			if said := problem.Title + problem.Detail; !strings.Contains(said, c.words) ||
+				!strings.Contains(said, "execution "+execution) {
 				t.Errorf("got %q, want %q and the execution", said, c.words)
 			}
-			answer.wantHeaders(t, "Content-Type", "application/problem+json", "Retry-After", c.retry, "Cache-Control", "no-store",
-				page.ReleaseHeader, "aaaaaaa2", page.VersionHeader, "vvvvvvv2")
+			answer.wantHeaders(t, "Content-Type", "application/problem+json", "Retry-After", c.retry, "Cache-Control",
+				"no-store", page.ReleaseHeader, "aaaaaaa2", page.VersionHeader, "vvvvvvv2")
 			html := s.get(t, host, "/", "Accept", "text/html")
 			html.wantPage(t, c.status, "aaaaaaa2", html.Header.Get(page.ExecutionHeader))
 			// N-030: busy is 503, and says when to come again
@@ -505,7 +521,8 @@ func TestFailures(t *testing.T) {
 				t.Errorf("got status %d, Retry-After %q, want 503 and 2", html.StatusCode, html.Header.Get("Retry-After"))
 			}
 			// N-022: an answer over the limit is 502 with the limit's name
-			if c.name == "too large" && (html.StatusCode != http.StatusBadGateway || !strings.Contains(html.body, "answer bytes")) {
+			if c.name == "too large" && (html.StatusCode != http.StatusBadGateway ||
+				!strings.Contains(html.body, "answer bytes")) {
 				t.Errorf("got status %d and %q, want 502 and the limit", html.StatusCode, html.body)
 			}
 			if strings.Contains(answer.body+html.body, secret) {
@@ -525,22 +542,26 @@ func TestErrorEvents(t *testing.T) {
 	var status int
 	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer := textOf(e, "", event.Protocol{Status: status})
-		event.SetError(&answer, event.Error{Message: "<b>amount</b> is missing", Type: "ValueError", Trace: "line 7 of secret.py"})
+		event.SetError(&answer, event.Error{Message: "<b>amount</b> is missing", Type: "ValueError",
+			Trace: "line 7 of secret.py"})
 		return answer, nil
 	}), nil, "/")
 	for _, c := range []struct {
 		status, want int
 		said         bool
-	}{{0, 502, false}, {200, 502, false}, {422, 422, true}, {500, 500, false}, {503, 503, false}, {599, 599, false}, {302, 502, false}} {
+	}{{0, 502, false}, {200, 502, false}, {422, 422, true}, {500, 500, false}, {503, 503, false}, {599, 599, false},
+		{302, 502, false}} {
 		status = c.status
 		answer := s.get(t, host, "/", "Accept", "text/plain")
-		if answer.StatusCode != c.want || strings.Contains(answer.body, "amount") != c.said || strings.Contains(answer.body, "secret.py") {
+		if answer.StatusCode != c.want || strings.Contains(answer.body, "amount") != c.said ||
+			strings.Contains(answer.body, "secret.py") {
 			t.Errorf("status %d: got %d and %q, want %d", c.status, answer.StatusCode, answer.body, c.want)
 		}
 		answer.wantHeaders(t, page.VersionHeader, "vvvvvvv2", "Cache-Control", "no-store")
 	}
 	status = http.StatusTeapot
-	if html := s.get(t, host, "/"); strings.Contains(html.body, "<b>") || !strings.Contains(html.body, "&lt;b&gt;amount&lt;/b&gt; is missing. More stands") {
+	if html := s.get(t, host, "/"); strings.Contains(html.body, "<b>") ||
+		!strings.Contains(html.body, "&lt;b&gt;amount&lt;/b&gt; is missing. More stands") {
 		t.Errorf("got the page %q, want the message as text, and as a sentence", html.body)
 	}
 	if log := s.log.String(); strings.Contains(log, "secret.py") || !strings.Contains(log, "ValueError") {
@@ -578,7 +599,8 @@ func TestRouteWithoutFunction(t *testing.T) {
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{
 		routeTo(nil, "gone", "", "GET /gone"), routeTo(greeter(), "greet", "", "GET /hello")})
 	s := newSite(t, content, func(c *gateway.Config) { c.Functions = says("hello") }, app)
-	if answer := s.get(t, host, "/gone"); answer.StatusCode != http.StatusBadGateway || !strings.Contains(answer.body, "is not there any more") {
+	if answer := s.get(t, host, "/gone"); answer.StatusCode != http.StatusBadGateway ||
+		!strings.Contains(answer.body, "is not there any more") {
 		t.Errorf("got %d %s, want 502 and why", answer.StatusCode, answer.body)
 	}
 	s.get(t, host, "/hello").want(t, http.StatusOK, "aaaaaaa2", "hello")

@@ -180,7 +180,8 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 
 // resolve returns what a host leads to, and its app; none when there is no such app. When it leads to no release that
 // can be served, it answers, and returns false.
-func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registry.Table, host hostname.Host) (found registry.Resolution, app string, ok bool) {
+func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registry.Table,
+	host hostname.Host) (found registry.Resolution, app string, ok bool) {
 	h := w.Header()
 	found = table.Resolve(host.App, host.Selector, host.Joined)
 	if found.Outcome != registry.UnknownApp && found.Outcome != registry.DeletedApp {

@@ -187,7 +187,8 @@ func TestHosts(t *testing.T) {
 			case "blog":
 				want, wantStatus = "bbbbbbb2", http.StatusOK
 			}
-			// N-019: a host with capitals, dots, ports, escapes, an unknown name or 10,000 characters reaches its own app or none
+			// N-019: a host with capitals, dots, ports, escapes, an unknown name or 10,000 characters reaches its own app or
+			// none
 			if release != string(want) || (status != wantStatus && status != http.StatusBadRequest) {
 				t.Errorf("got status %d from release %q, want %d from %q", status, release, wantStatus, want)
 			}
@@ -205,11 +206,13 @@ func TestHosts(t *testing.T) {
 func TestAbsoluteTarget(t *testing.T) {
 	t.Parallel()
 	s := hostSite(t)
-	_, release, _ := s.raw(t, "GET http://shop.releases.test/ HTTP/1.1\r\nHost: blog.releases.test\r\nConnection: close\r\n\r\n")
+	_, release, _ := s.raw(t,
+		"GET http://shop.releases.test/ HTTP/1.1\r\nHost: blog.releases.test\r\nConnection: close\r\n\r\n")
 	if release != "aaaaaaa2" {
 		t.Errorf("got release %q, want shop's: its host stands in the request line", release)
 	}
-	status, release, _ := s.raw(t, "GET / HTTP/1.1\r\nHost: blog.releases.test\r\nHost: shop.releases.test\r\nConnection: close\r\n\r\n")
+	status, release, _ := s.raw(t,
+		"GET / HTTP/1.1\r\nHost: blog.releases.test\r\nHost: shop.releases.test\r\nConnection: close\r\n\r\n")
 	if status != http.StatusBadRequest || release != "" {
 		t.Errorf("got status %d and release %q for two hosts, want 400 and none", status, release)
 	}

@@ -33,13 +33,15 @@ func TestPastAssets(t *testing.T) {
 		r.Units[0].Fallback = "/index.html"
 		return r
 	}
-	oldest := site("aaaaaaa2", files{"/js/app-11111a11.js": "oldest", "/js/app-22222b22.js": "oldest too", "/old.js": "old"})
+	oldest := site("aaaaaaa2", files{"/js/app-11111a11.js": "oldest", "/js/app-22222b22.js": "oldest too",
+		"/old.js": "old"})
 	older := site("bbbbbbb2", files{"/js/app-22222b22.js": "older", "/js/only-99999f99.js": "kept in memory"})
 	live := site("ccccccc2", files{"/js/app-33333c33.js": "live"})
 	preview := site("ddddddd2", files{"/js/app-44444d44.js": "never live"})
 	app := registry.App{
-		ID: "1", Name: "shop", Live: "ccccccc2", Latest: "ddddddd2", Tags: map[string]landfall.UID{"beta": "ccccccc2"}, KeepFiles: day,
-		Releases: []registry.Release{ended(oldest, 3*time.Hour), ended(older, 2*time.Hour), ended(live, time.Hour), preview},
+		ID: "1", Name: "shop", Live: "ccccccc2", Latest: "ddddddd2", Tags: map[string]landfall.UID{"beta": "ccccccc2"},
+		KeepFiles: day, Releases: []registry.Release{ended(oldest, 3*time.Hour), ended(older, 2*time.Hour),
+			ended(live, time.Hour), preview},
 	}
 	s := newSite(t, content, nil, app)
 	s.tables.expired = map[string]landfall.UID{"shop.eeeeeee2": "eeeeeee2"}
@@ -65,9 +67,12 @@ func TestPastAssets(t *testing.T) {
 	s.get(t, host, "/cart").want(t, http.StatusOK, "ccccccc2", "app of ccccccc2")
 
 	// L-033: a release's own address shows that release and nothing else
-	s.get(t, "shop.ccccccc2.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
-	s.get(t, "shop--beta.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
-	s.get(t, "shop.latest.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ddddddd2", "No such page")
+	s.get(t, "shop.ccccccc2.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2",
+		"No such page")
+	s.get(t, "shop--beta.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2",
+		"No such page")
+	s.get(t, "shop.latest.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ddddddd2",
+		"No such page")
 	s.get(t, "shop.eeeeeee2.releases.test", "/js/app-11111a11.js").wantPage(t, http.StatusGone, "eeeeeee2", "has expired")
 }
 

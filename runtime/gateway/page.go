@@ -40,7 +40,8 @@ func pageUnknownHost() page.Page {
 }
 
 func pageStarting() page.Page {
-	return page.New(http.StatusServiceUnavailable, "Starting", "The server does not know its releases yet. Try again in a moment.")
+	return page.New(http.StatusServiceUnavailable, "Starting",
+		"The server does not know its releases yet. Try again in a moment.")
 }
 
 func pageUnsure() page.Page {
@@ -49,7 +50,8 @@ func pageUnsure() page.Page {
 }
 
 func pageOtherMethods() page.Page {
-	return page.New(http.StatusMethodNotAllowed, "Not by this method", "Other methods are answered at this address. The header Allow names them.")
+	return page.New(http.StatusMethodNotAllowed, "Not by this method",
+		"Other methods are answered at this address. The header Allow names them.")
 }
 
 func pageNoTrigger() page.Page {

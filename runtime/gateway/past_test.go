@@ -26,19 +26,22 @@ func pushed(content *store, earlier, now files) registry.App {
 func TestFilesOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	loaded := []string{
-		"/app.js", "/lib.MJS", "/theme.css", "/data.json", "/app.webmanifest", "/core.wasm", "/inter.woff2", "/old.eot", "/logo.svg", "/photo.avif",
-		"/bell.mp3", "/intro.mp4", "/intro.vtt", "/about.DcCKc2Dd.js", "/assets/chunks/theme.CFnvYgjx.js", "/img/größe.png", "/a b.js",
+		"/app.js", "/lib.MJS", "/theme.css", "/data.json", "/app.webmanifest", "/core.wasm", "/inter.woff2", "/old.eot",
+		"/logo.svg", "/photo.avif", "/bell.mp3", "/intro.mp4", "/intro.vtt", "/about.DcCKc2Dd.js",
+		"/assets/chunks/theme.CFnvYgjx.js", "/img/größe.png", "/a b.js",
 	}
 	kept := []string{
-		"/page.html", "/old.htm", "/feed.xml", "/notes.txt", "/README.md", "/price.pdf", "/all.zip", "/tool.exe", "/unknown", "/app.js.map", "/APP.MAP",
-		"/.hidden.js", "/.git/config.json", "/.well-known/keys.json", "/a/.b/c.css",
+		"/page.html", "/old.htm", "/feed.xml", "/notes.txt", "/README.md", "/price.pdf", "/all.zip", "/tool.exe", "/unknown",
+		"/app.js.map", "/APP.MAP", "/.hidden.js", "/.git/config.json", "/.well-known/keys.json", "/a/.b/c.css",
 	}
 	types := map[string]string{
-		"/lib.MJS": "text/javascript; charset=utf-8", "/app.webmanifest": "application/manifest+json", "/old.eot": "application/vnd.ms-fontobject",
-		"/core.wasm": "application/wasm", "/inter.woff2": "font/woff2", "/photo.avif": "image/avif", "/bell.mp3": "audio/mpeg",
-		"/intro.mp4": "video/mp4", "/intro.vtt": "text/vtt; charset=utf-8", "/app.js.map": "application/json", "/APP.MAP": "application/json",
-		"/.hidden.js": "text/javascript", "/.git/config.json": "application/json", "/.well-known/keys.json": "application/json", "/a/.b/c.css": "text/css",
-		"/data.json": "application/json", "/tool.exe": "application/octet-stream", "/README.md": "text/markdown",
+		"/lib.MJS": "text/javascript; charset=utf-8", "/app.webmanifest": "application/manifest+json",
+		"/old.eot": "application/vnd.ms-fontobject", "/core.wasm": "application/wasm", "/inter.woff2": "font/woff2",
+		"/photo.avif": "image/avif", "/bell.mp3": "audio/mpeg", "/intro.mp4": "video/mp4",
+		"/intro.vtt": "text/vtt; charset=utf-8", "/app.js.map": "application/json", "/APP.MAP": "application/json",
+		"/.hidden.js": "text/javascript", "/.git/config.json": "application/json",
+		"/.well-known/keys.json": "application/json", "/a/.b/c.css": "text/css", "/data.json": "application/json",
+		"/tool.exe": "application/octet-stream", "/README.md": "text/markdown",
 	}
 	content := newStore()
 	old := files{}
@@ -97,22 +100,29 @@ func TestEarlierFilesInHTTP(t *testing.T) {
 	t.Parallel()
 	content := newStore()
 	text := strings.Repeat("old text. ", 400)
-	s := newSite(t, content, nil, pushed(content, files{"/app.js": text, "/app-DUS3Xapw.js": text, "/photo.png": text}, files{"/index.html": "new"}))
+	s := newSite(t, content, nil, pushed(content, files{"/app.js": text, "/app-DUS3Xapw.js": text, "/photo.png": text},
+		files{"/index.html": "new"}))
 	plain := s.get(t, host, "/app.js")
 	plain.want(t, http.StatusOK, "aaaaaaa2", text)
-	plain.wantHeaders(t, "Cache-Control", revalidate, "Vary", "Accept-Encoding, Sec-Fetch-Dest, Service-Worker", "Accept-Ranges", "bytes")
-	s.get(t, host, "/photo.png").wantHeaders(t, "Cache-Control", revalidate, "Vary", "Accept-Encoding, Sec-Fetch-Dest, Service-Worker")
-	s.get(t, host, "/app-DUS3Xapw.js").wantHeaders(t, "Cache-Control", immutable, "Vary", "Accept-Encoding, Sec-Fetch-Dest, Service-Worker")
+	plain.wantHeaders(t, "Cache-Control", revalidate, "Vary", "Accept-Encoding, Sec-Fetch-Dest, Service-Worker",
+		"Accept-Ranges", "bytes")
+	s.get(t, host, "/photo.png").wantHeaders(t, "Cache-Control", revalidate, "Vary",
+		"Accept-Encoding, Sec-Fetch-Dest, Service-Worker")
+	s.get(t, host, "/app-DUS3Xapw.js").wantHeaders(t, "Cache-Control", immutable, "Vary",
+		"Accept-Encoding, Sec-Fetch-Dest, Service-Worker")
 	etag := plain.Header.Get("ETag")
 	s.get(t, host, "/app.js", "If-None-Match", etag).want(t, http.StatusNotModified, "aaaaaaa2", "")
-	s.get(t, host, "/app.js", "If-None-Match", etag, "Service-Worker", "script").wantPage(t, http.StatusNotFound, "bbbbbbb2", "No such page")
+	s.get(t, host, "/app.js", "If-None-Match", etag, "Service-Worker", "script").wantPage(t, http.StatusNotFound,
+		"bbbbbbb2", "No such page")
 	s.get(t, host, "/app.js", "If-Match", `"other"`).wantPage(t, http.StatusPreconditionFailed, "aaaaaaa2", "")
 	s.get(t, host, "/app.js", "Range", "bytes=4-7").want(t, http.StatusPartialContent, "aaaaaaa2", "text")
 	s.get(t, host, "/app.js", "Range", "bytes=4-7", "If-Range", `"other"`).want(t, http.StatusOK, "aaaaaaa2", text)
-	s.get(t, host, "/app.js", "Range", "bytes=99999-").wantHeaders(t, "Content-Range", fmt.Sprintf("bytes */%d", len(text)))
+	s.get(t, host, "/app.js", "Range", "bytes=99999-").wantHeaders(t, "Content-Range",
+		fmt.Sprintf("bytes */%d", len(text)))
 	s.do(t, http.MethodHead, host, "/app.js").want(t, http.StatusOK, "aaaaaaa2", "")
 	s.do(t, http.MethodHead, host, "/app.js").wantHeaders(t, "Content-Length", fmt.Sprint(len(text)), "ETag", etag)
-	if got := s.get(t, host, "/app.js", "Accept-Encoding", "br"); got.Header.Get("Content-Encoding") != "br" || got.decoded(t) != text {
+	if got := s.get(t, host, "/app.js", "Accept-Encoding", "br"); got.Header.Get("Content-Encoding") != "br" ||
+		got.decoded(t) != text {
 		t.Errorf("got the coding %q, want br of the old text", got.Header.Get("Content-Encoding"))
 	}
 }
@@ -121,7 +131,8 @@ func TestEarlierFilesInHTTP(t *testing.T) {
 func TestLiveGoesBeforeEarlier(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	app := pushed(content, files{"/app.js": "old", "/folder.js": "old", "/page.js": "old", "/image": "old", "/api.json": "old", "/posted.json": "old"},
+	app := pushed(content, files{"/app.js": "old", "/folder.js": "old", "/page.js": "old", "/image": "old",
+		"/api.json": "old", "/posted.json": "old"},
 		files{"/index.html": "new", "/app.js": "new", "/folder.js/index.html": "new", "/page.js.html": "new"})
 	manifest := content.manifests["aaaaaaa2/.manifest"]
 	image := manifest.Files["/image"]
@@ -129,23 +140,28 @@ func TestLiveGoesBeforeEarlier(t *testing.T) {
 	manifest.Files["/image"] = image
 	app.Releases[1].Units[0].Fallback = "/index.html"
 	at := func(name, pattern string) registry.Route {
-		return registry.Route{Trigger: &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger}, Name: name, AppName: "shop"}, Patterns: []string{pattern}}
+		return registry.Route{Trigger: &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger}, Name: name,
+			AppName: "shop"}, Patterns: []string{pattern}}
 	}
-	app.Releases[1].Routes = registry.NewRoutes([]registry.Route{at("api", "GET /api.json"), at("posted", "POST /posted.json")})
+	app.Releases[1].Routes = registry.NewRoutes([]registry.Route{at("api", "GET /api.json"),
+		at("posted", "POST /posted.json")})
 	s := newSite(t, content, nil, app)
 	s.get(t, host, "/app.js").want(t, http.StatusOK, "bbbbbbb2", "new")
 	s.get(t, host, "/page.js").want(t, http.StatusOK, "bbbbbbb2", "new")
 	if got := s.get(t, host, "/folder.js").Header.Get("Location"); got != "/folder.js/" {
 		t.Errorf("got the location %q, want the live release's folder", got)
 	}
-	for path, status := range map[string]int{"/api.json": http.StatusServiceUnavailable, "/posted.json": http.StatusMethodNotAllowed} {
+	for path, status := range map[string]int{"/api.json": http.StatusServiceUnavailable,
+		"/posted.json": http.StatusMethodNotAllowed} {
 		if got := s.get(t, host, path); got.Header.Get(page.ReleaseHeader) != "bbbbbbb2" || got.body == "old" {
-			t.Errorf("%s: got status %d of %s, want %d of the live release's route", path, got.StatusCode, got.Header.Get(page.ReleaseHeader), status)
+			t.Errorf("%s: got status %d of %s, want %d of the live release's route", path, got.StatusCode,
+				got.Header.Get(page.ReleaseHeader), status)
 		}
 	}
 	// A path without an extension is the app's own page for who goes there, and the image for the page that shows it.
 	s.get(t, host, "/image").want(t, http.StatusOK, "bbbbbbb2", "new")
-	s.get(t, host, "/image", "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "navigate").want(t, http.StatusOK, "bbbbbbb2", "new")
+	s.get(t, host, "/image", "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "navigate").want(t, http.StatusOK,
+		"bbbbbbb2", "new")
 	s.get(t, host, "/image", "Sec-Fetch-Dest", "image").want(t, http.StatusOK, "aaaaaaa2", "old")
 	s.get(t, host, "/cart", "Sec-Fetch-Dest", "empty").want(t, http.StatusOK, "bbbbbbb2", "new")
 }
@@ -156,7 +172,8 @@ func TestRouteOverEarlierFile(t *testing.T) {
 	content := newStore()
 	app := pushed(content, files{"/keys.json": "secret", "/open.json": "open"}, files{"/index.html": "new"})
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{{
-		Trigger:  &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger, HTTP: landfall.HTTPSource{Access: landfall.AccessToken}}, Name: "keys", AppName: "shop"},
+		Trigger: &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger,
+			HTTP: landfall.HTTPSource{Access: landfall.AccessToken}}, Name: "keys", AppName: "shop"},
 		Patterns: []string{"GET /keys.json", "POST /open.json"},
 	}})
 	s := newSite(t, content, nil, app)
@@ -232,11 +249,13 @@ func TestManyEarlierReleases(t *testing.T) {
 	for n := range shared {
 		common[fmt.Sprintf("/assets/part-%d.js", n)] = "part"
 	}
-	app := registry.App{ID: "1", Name: "shop", Live: "live2222", KeepFiles: day, Releases: []registry.Release{content.release("live2222", files{"/index.html": "new"})}}
+	app := registry.App{ID: "1", Name: "shop", Live: "live2222", KeepFiles: day,
+		Releases: []registry.Release{content.release("live2222", files{"/index.html": "new"})}}
 	for n := range pushes {
 		id := landfall.UID(fmt.Sprintf("aaaaa%03d", n))
 		own := fmt.Sprintf("/assets/own-%d.js", n)
-		app.Releases = append(app.Releases, ended(content.release(id, with(common, files{own: string(id)})), time.Duration(n+1)*time.Minute))
+		app.Releases = append(app.Releases, ended(content.release(id, with(common, files{own: string(id)})),
+			time.Duration(n+1)*time.Minute))
 	}
 	s := newSite(t, content, nil, app)
 	s.get(t, host, "/assets/missing.js").wantPage(t, http.StatusNotFound, "live2222", "No such page")

@@ -40,7 +40,8 @@ func canonicalPath(escaped string) (string, bool) {
 
 // plain reports whether a decoded path is canonical and has no character that is ever escaped, as most have it.
 func plain(path string) bool {
-	if len(path) > maxPath || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
+	if len(path) > maxPath || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") ||
+		strings.Contains(path, "/.") {
 		return false
 	}
 	for _, c := range []byte(path) {

@@ -18,9 +18,11 @@ func pathSite(t testing.TB) *site {
 	app := shop(content, files{
 		"/index.html": "home", "/a/index.html": "folder a", "/a/b.txt": "b", "/ä ö.txt": "umlauts", "/100%.txt": "percent",
 		"/a..b/c.txt": "dots in a name", "/...": "three dots", "/%2e%2e/x.txt": "a folder of that name", "/a+b.txt": "plus",
-		"/semi;colon.txt": "semicolon", `/a\b.txt`: "SECRET", "/a/../secret.txt": "SECRET", "/a/b.txt\x00": "SECRET", "/\na": "SECRET",
+		"/semi;colon.txt": "semicolon", `/a\b.txt`: "SECRET", "/a/../secret.txt": "SECRET", "/a/b.txt\x00": "SECRET",
+		"/\na": "SECRET",
 	})
-	app.Releases = append(app.Releases, content.release("bbbbbbb2", files{"/secret.txt": "SECRET", "/a/secret.txt": "SECRET"}))
+	app.Releases = append(app.Releases, content.release("bbbbbbb2",
+		files{"/secret.txt": "SECRET", "/a/secret.txt": "SECRET"}))
 	other := registry.App{ID: "2", Name: "blog", Live: "ccccccc2", Releases: []registry.Release{
 		content.release("ccccccc2", files{"/secret.txt": "SECRET"}),
 	}}
@@ -114,7 +116,8 @@ func TestPaths(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.target), func(t *testing.T) {
 			t.Parallel()
-			answer, body := s.rawResponse(t, "GET "+c.target+" HTTP/1.1\r\nHost: shop.releases.test\r\nConnection: close\r\n\r\n")
+			answer, body := s.rawResponse(t, "GET "+c.target+
+				" HTTP/1.1\r\nHost: shop.releases.test\r\nConnection: close\r\n\r\n")
 			got := body
 			if c.status == http.StatusPermanentRedirect {
 				got = answer.Header.Get("Location")
@@ -136,7 +139,8 @@ func TestPaths(t *testing.T) {
 // Whatever a request line holds, the answer is a file, a refusal, or a redirect within the host that ends.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
-		"/", "/a", "/a/", "//example.com", "/a//b", "/%2e%2e/a", `/\a`, "/a%2fb", "/%00", "http://x/..", "/a:b//c", "/?//", "/a//?#", "//%3fx", "/.html/",
+		"/", "/a", "/a/", "//example.com", "/a//b", "/%2e%2e/a", `/\a`, "/a%2fb", "/%00", "http://x/..", "/a:b//c", "/?//",
+		"/a//?#", "//%3fx", "/.html/",
 	} {
 		f.Add(seed)
 	}
@@ -164,11 +168,13 @@ func FuzzPath(f *testing.F) {
 		case answer.Code == http.StatusOK || answer.Code == http.StatusNotFound:
 		case answer.Code != http.StatusPermanentRedirect:
 			t.Fatalf("got status %d for %q", answer.Code, target)
-		case !strings.HasPrefix(location, "/") || strings.HasPrefix(location, "//") || strings.ContainsAny(location, "\\\r\n"):
+		case !strings.HasPrefix(location, "/") || strings.HasPrefix(location, "//") ||
+			strings.ContainsAny(location, "\\\r\n"):
 			t.Fatalf("got Location %q for %q, want a path", location, target)
 		default:
 			first := location
-			if answer = ask(location); answer != nil && answer.Code == http.StatusPermanentRedirect { // a folder's slash, after doubled ones
+			// a folder's slash, after doubled ones
+			if answer = ask(location); answer != nil && answer.Code == http.StatusPermanentRedirect {
 				location = answer.Header().Get("Location")
 				answer = ask(location)
 			}

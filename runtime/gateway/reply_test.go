@@ -39,11 +39,19 @@ func TestAnswers(t *testing.T) {
 		headers []string
 	}{
 		{"nothing", func(*event.Event) {}, 200, "", []string{"Content-Type", "", "Content-Length", "0"}},
-		{"text without a protocol", func(e *event.Event) { e.SetDataContentType("text/plain"); e.DataEncoded = []byte("hi") }, 200, "hi", []string{
-			"Content-Type", "text/plain", "Content-Length", "2", "Cache-Control", "private, no-cache", "X-Content-Type-Options", "nosniff",
+		{"text without a protocol", func(e *event.Event) {
+			e.SetDataContentType("text/plain")
+			e.DataEncoded = []byte("hi")
+		}, 200, "hi", []string{
+			"Content-Type", "text/plain", "Content-Length", "2", "Cache-Control", "private, no-cache",
+			"X-Content-Type-Options", "nosniff",
 		}},
-		{"JSON without a type", func(e *event.Event) { e.DataEncoded = []byte(`{"a":1}`) }, 200, `{"a":1}`, []string{"Content-Type", "application/json"}},
-		{"bytes without a type", func(e *event.Event) { e.DataEncoded, e.DataBase64 = []byte(binary), true }, 200, binary, []string{
+		{"JSON without a type", func(e *event.Event) {
+			e.DataEncoded = []byte(`{"a":1}`)
+		}, 200, `{"a":1}`, []string{"Content-Type", "application/json"}},
+		{"bytes without a type", func(e *event.Event) {
+			e.DataEncoded, e.DataBase64 = []byte(binary), true
+		}, 200, binary, []string{
 			"Content-Type", "application/octet-stream", "Content-Length", "6",
 		}},
 		{"bytes with a type", func(e *event.Event) {
@@ -88,18 +96,20 @@ func TestAnswers(t *testing.T) {
 			event.SetProtocol(e, event.Protocol{Headers: map[string][]string{"Expires": {"Fri, 31 Dec 9999 23:59:59 GMT"}}})
 		}, 200, "", []string{"Cache-Control", "", "Expires", "Fri, 31 Dec 9999 23:59:59 GMT"}},
 		{"the request's own protocol, handed back", func(e *event.Event) {
-			event.SetProtocol(e, event.Protocol{Type: "http", Method: "GET", RequestURL: "http://x/", Headers: map[string][]string{"Authorization": {"mine"}}})
+			event.SetProtocol(e, event.Protocol{Type: "http", Method: "GET", RequestURL: "http://x/",
+				Headers: map[string][]string{"Authorization": {"mine"}}})
 		}, 200, "", []string{"Authorization", ""}},
 		{"what is not the function's to say", func(e *event.Event) {
 			e.DataEncoded = []byte("{}")
 			event.SetProtocol(e, event.Protocol{Headers: map[string][]string{
-				"content-length": {"1000", "7"}, "Content-Length": {"3"}, "Transfer-Encoding": {"chunked"}, "Connection": {"close, X-A"}, "Upgrade": {"websocket"},
-				"Keep-Alive": {"timeout=1"}, "trailer": {"X"}, "landfall-release": {"zzzzzzz2"}, "Landfall-Execution": {"mine"}, "LANDFALL-VERSION": {"mine"},
+				"content-length": {"1000", "7"}, "Content-Length": {"3"}, "Transfer-Encoding": {"chunked"},
+				"Connection": {"close, X-A"}, "Upgrade": {"websocket"}, "Keep-Alive": {"timeout=1"}, "trailer": {"X"},
+				"landfall-release": {"zzzzzzz2"}, "Landfall-Execution": {"mine"}, "LANDFALL-VERSION": {"mine"},
 				"X-Content-Type-Options": {"none"}, "x-a": {"1"},
 			}})
 		}, 200, "{}", []string{
-			"Content-Length", "2", "Connection", "", "Upgrade", "", "Keep-Alive", "", "Trailer", "", "X-Content-Type-Options", "nosniff",
-			page.VersionHeader, "vvvvvvv2", "X-A", "1",
+			"Content-Length", "2", "Connection", "", "Upgrade", "", "Keep-Alive", "", "Trailer", "",
+			"X-Content-Type-Options", "nosniff", page.VersionHeader, "vvvvvvv2", "X-A", "1",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,7 +121,8 @@ func TestAnswers(t *testing.T) {
 			if got := answer.Header["X-Content-Type-Options"]; len(got) != 1 {
 				t.Errorf("got X-Content-Type-Options %q, want one", got)
 			}
-			if len(answer.TransferEncoding) > 0 || len(answer.Header[page.ExecutionHeader]) != 1 || answer.Header.Get(page.ExecutionHeader) == "mine" {
+			if len(answer.TransferEncoding) > 0 || len(answer.Header[page.ExecutionHeader]) != 1 ||
+				answer.Header.Get(page.ExecutionHeader) == "mine" {
 				t.Errorf("got transfer encoding %v and execution %v", answer.TransferEncoding, answer.Header[page.ExecutionHeader])
 			}
 		})
@@ -121,8 +132,11 @@ func TestAnswers(t *testing.T) {
 // A function that hands back its event answers with its data, and nobody gets the headers of the request.
 func TestEchoedRequest(t *testing.T) {
 	t.Parallel()
-	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) { return e, nil }), nil, "POST /")
-	answer := s.send(t, http.MethodPost, host, "/", strings.NewReader("hello"), "Content-Type", "text/plain", "X-Mine", "1")
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+		return e, nil
+	}), nil, "POST /")
+	answer := s.send(t, http.MethodPost, host, "/", strings.NewReader("hello"), "Content-Type", "text/plain",
+		"X-Mine", "1")
 	answer.want(t, http.StatusOK, "aaaaaaa2", "hello")
 	// E-077: what belongs to the request is taken away from the answer
 	answer.wantHeaders(t, "X-Mine", "", "Content-Type", "text/plain")
@@ -147,9 +161,10 @@ func TestHeadersOfAnswer(t *testing.T) {
 func TestOrdersToProxies(t *testing.T) {
 	t.Parallel()
 	orders := []string{
-		"X-Accel-Redirect", "x-accel-REDIRECT", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset", "X-Accel-Limit-Rate", "X_Accel_Redirect",
-		"X-Sendfile", "x-SENDFILE", "X-Sendfile2", "X-Sendfile-Temporary", "X-LIGHTTPD-send-file", "X-Lighttpd-Send-Tempfile",
-		"X-Reproxy-Url", "X-REPROXY-FILE", "X-Reproxy-Expected-Size", "X-LiteSpeed-Location",
+		"X-Accel-Redirect", "x-accel-REDIRECT", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset",
+		"X-Accel-Limit-Rate", "X_Accel_Redirect", "X-Sendfile", "x-SENDFILE", "X-Sendfile2", "X-Sendfile-Temporary",
+		"X-LIGHTTPD-send-file", "X-Lighttpd-Send-Tempfile", "X-Reproxy-Url", "X-REPROXY-FILE", "X-Reproxy-Expected-Size",
+		"X-LiteSpeed-Location",
 	}
 	headers := map[string][]string{"X-Mine": {"1"}, "X-Accelerated": {"yes"}, "Trailer": {strings.Join(orders, ", ")}}
 	for _, order := range orders {
@@ -167,7 +182,8 @@ func TestOrdersToProxies(t *testing.T) {
 		s.gateway.Fire(fired, httptest.NewRequest(http.MethodGet, "http://"+domain+"/r/team/shop/greet", http.NoBody))
 		routed := s.get(t, host, "/")
 		for _, answer := range []*http.Response{routed.Response, fired.Result()} {
-			if answer.StatusCode != http.StatusOK || answer.Header.Get("X-Mine") != "1" || answer.Header.Get("X-Accelerated") != "yes" {
+			if answer.StatusCode != http.StatusOK || answer.Header.Get("X-Mine") != "1" ||
+				answer.Header.Get("X-Accelerated") != "yes" {
 				t.Fatalf("%s: got %d with %v", name, answer.StatusCode, answer.Header)
 			}
 			for _, all := range []http.Header{answer.Header, answer.Trailer} {
@@ -185,7 +201,8 @@ func TestOrdersToProxies(t *testing.T) {
 		"trailer": {Headers: map[string][]string{http.TrailerPrefix + "X-Accel-Redirect": {"/x"}}},
 	} {
 		s := open(t, answers(func(e *event.Event) { event.SetProtocol(e, p) }), nil, "/")
-		if answer := s.get(t, host, "/"); answer.StatusCode != http.StatusBadGateway || answer.Header.Get("X-Accel-Redirect") != "" {
+		if answer := s.get(t, host, "/"); answer.StatusCode != http.StatusBadGateway ||
+			answer.Header.Get("X-Accel-Redirect") != "" {
 			t.Errorf("%s: got %d with %v, want 502", name, answer.StatusCode, answer.Header)
 		}
 	}
@@ -232,8 +249,9 @@ func TestIllegalAnswers(t *testing.T) {
 		}
 	}
 	for name, set := range map[string]func(*event.Event){
-		"status 999": status(999), "status 600": status(600), "status 199": status(199), "status 101": status(101), "status 100": status(100),
-		"status 99": status(99), "status 1": status(1), "status -200": status(-200), "status 2000": status(2000),
+		"status 999": status(999), "status 600": status(600), "status 199": status(199), "status 101": status(101),
+		"status 100": status(100),
+		"status 99":  status(99), "status 1": status(1), "status -200": status(-200), "status 2000": status(2000),
 		"a second header":                headers(map[string][]string{"X-A": {"1\r\nSet-Cookie: a=1"}}),
 		"a second response":              headers(map[string][]string{"X-A": {"1\r\n\r\nHTTP/1.1 200 OK\r\n"}}),
 		"a line feed":                    headers(map[string][]string{"X-A": {"1\nX-B: 2"}}),
@@ -266,7 +284,9 @@ func TestIllegalAnswers(t *testing.T) {
 			answer.wantPage(t, http.StatusBadGateway, "aaaaaaa2", answer.Header.Get(page.ExecutionHeader))
 			answer.wantHeaders(t, "X-A", "", "X-B", "", "Set-Cookie", "", "X-1", "")
 			again := false
-			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { again = c.Reused }})
+			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+				again = c.Reused
+			}})
 			r, err := http.NewRequestWithContext(trace, http.MethodGet, s.url+"/good", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -304,7 +324,8 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 		}, "/")
 		html := s.get(t, host, "/")
 		html.wantPage(t, http.StatusBadGateway, "aaaaaaa2", "execution")
-		if log := s.log.String(); strings.Contains(log+html.body, value) || !strings.Contains(log, "[secret of greeter]") || !strings.Contains(log, "protocol") {
+		if log := s.log.String(); strings.Contains(log+html.body, value) || !strings.Contains(log, "[secret of greeter]") ||
+			!strings.Contains(log, "protocol") {
 			t.Errorf("streamed %t: got the log %q, want why, without the secret", streamed, log)
 		}
 	}
@@ -320,7 +341,8 @@ func TestJudgedAnswer(t *testing.T) {
 		case strings.HasSuffix(p.RequestURL, "/illegal"):
 			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{"X-Early": {"1"}, "not a name": {"1"}}})
 		case strings.HasSuffix(p.RequestURL, "/error"):
-			event.SetProtocol(&answer, event.Protocol{Status: http.StatusConflict, Headers: map[string][]string{"X-Early": {"1"}}})
+			event.SetProtocol(&answer, event.Protocol{Status: http.StatusConflict,
+				Headers: map[string][]string{"X-Early": {"1"}}})
 			event.SetError(&answer, event.Error{Message: "it is sold"})
 		default:
 			event.SetProtocol(&answer, event.Protocol{Status: http.StatusCreated, Headers: map[string][]string{"X-Many": {"1"}}})

@@ -85,14 +85,17 @@ func TestLargeRequests(t *testing.T) {
 	for _, size := range []int{0, 1, 99_999, 100_000} {
 		body := strings.Repeat("x", size)
 		s.send(t, http.MethodPost, host, "/", strings.NewReader(body)).want(t, http.StatusOK, "aaaaaaa2", body)
-		s.send(t, http.MethodPost, host, "/", io.MultiReader(strings.NewReader(body))).want(t, http.StatusOK, "aaaaaaa2", body)
+		s.send(t, http.MethodPost, host, "/", io.MultiReader(strings.NewReader(body))).want(t, http.StatusOK,
+			"aaaaaaa2", body)
 	}
 	before := called
 	for _, size := range []int{100_001, 5_000_000} {
 		body := strings.Repeat("x", size)
 		// N-022: 413, with the limit's name
-		s.send(t, http.MethodPost, host, "/", strings.NewReader(body)).wantPage(t, http.StatusRequestEntityTooLarge, "aaaaaaa2", "The limit &#34;request bytes&#34; is 100000.")
-		s.send(t, http.MethodPost, host, "/", io.MultiReader(strings.NewReader(body))).wantPage(t, http.StatusRequestEntityTooLarge, "aaaaaaa2", "100000")
+		s.send(t, http.MethodPost, host, "/", strings.NewReader(body)).wantPage(t, http.StatusRequestEntityTooLarge,
+			"aaaaaaa2", "The limit &#34;request bytes&#34; is 100000.")
+		s.send(t, http.MethodPost, host, "/", io.MultiReader(strings.NewReader(body))).wantPage(t,
+			http.StatusRequestEntityTooLarge, "aaaaaaa2", "100000")
 	}
 	// It is answered before the body comes: nobody waits for what is not wanted.
 	s.dial(t, post("Content-Length: 100001")).next(t).wantPage(t, http.StatusRequestEntityTooLarge, "aaaaaaa2", "100000")
@@ -226,7 +229,9 @@ func TestClientGone(t *testing.T) {
 		<-ctx.Done()
 		ended <- ctx.Err()
 		return event.Event{}, context.Cause(ctx)
-	}), func(c *gateway.Config) { c.Answered = func(_ string, status int, _ int64) { counted <- status } }, "POST /", "GET /")
+	}), func(c *gateway.Config) {
+		c.Answered = func(_ string, status int, _ int64) { counted <- status }
+	}, "POST /", "GET /")
 	w := s.dial(t, post("Content-Length: 2")+"ab")
 	<-inside
 	w.Close()
@@ -276,7 +281,8 @@ func TestTrimmedPaths(t *testing.T) {
 	content := newStore()
 	app := shop(content, files{})
 	var routes []registry.Route
-	for trim, pattern := range map[string]string{"/api": "/api/", "/café": "/café/", "/slash/": "/slash/", "": "/whole/", "/other": "/another/"} {
+	for trim, pattern := range map[string]string{"/api": "/api/", "/café": "/café/", "/slash/": "/slash/", "": "/whole/",
+		"/other": "/another/"} {
 		r := routeTo(greeter(), "greet", "", pattern)
 		r.HTTP.Trim = trim
 		routes = append(routes, r)
@@ -289,8 +295,8 @@ func TestTrimmedPaths(t *testing.T) {
 		})
 	}, app)
 	for target, want := range map[string]string{
-		"/api/": "/", "/api/a/b%20c?x=/api": "/a/b%20c?x=/api", "/api/api/": "/api/", "/caf%C3%A9/x": "/x", "/slash/x": "/x", "/whole/x": "/whole/x",
-		"/another/x": "/another/x",
+		"/api/": "/", "/api/a/b%20c?x=/api": "/a/b%20c?x=/api", "/api/api/": "/api/", "/caf%C3%A9/x": "/x", "/slash/x": "/x",
+		"/whole/x": "/whole/x", "/another/x": "/another/x",
 	} {
 		if got := s.send(t, http.MethodGet, host, target, nil); got.body != "http://"+host+want {
 			t.Errorf("%s: the function sees %s, want %s", target, got.body, want)

@@ -57,13 +57,15 @@ func TestPrograms(t *testing.T) {
 		"fail":  loop(`case "$event" in *'/fail/good'*) ` + answer + ` ;; *) echo trouble >&2; exit 3 ;; esac`),
 		"talk":  loop(`echo secret of mine`),
 		"hang":  loop(`sleep 100`),
-		"error": loop(`printf '{"specversion":"1.0","id":"a","source":"/f","type":"t","error":{"message":"trouble","type":"E"}}\n'`),
+		"error": loop(
+			`printf '{"specversion":"1.0","id":"a","source":"/f","type":"t","error":{"message":"trouble","type":"E"}}\n'`),
 	})
 	content := newStore()
 	app := shop(content, files{})
 	var routes []registry.Route
 	for _, name := range []string{"echo", "count", "fail", "talk", "hang", "error"} {
-		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Version: "vvvvvvv2", Resources: landfall.Resources{Concurrency: 1}}
+		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Version: "vvvvvvv2",
+			Resources: landfall.Resources{Concurrency: 1}}
 		if name == "hang" {
 			f.Resources.Timeout = 100 * time.Millisecond
 		}
@@ -74,7 +76,8 @@ func TestPrograms(t *testing.T) {
 
 	body := strings.Repeat("\x00\xff binary \r\n", 10_000)
 	// E-002: from the listener to the program and back it is one event, whatever the data is
-	s.send(t, http.MethodPost, host, "/echo/", strings.NewReader(body), "Content-Type", "image/png").want(t, http.StatusOK, "aaaaaaa2", body)
+	s.send(t, http.MethodPost, host, "/echo/", strings.NewReader(body), "Content-Type", "image/png").want(t, http.StatusOK,
+		"aaaaaaa2", body)
 	for _, n := range []string{"1", "2"} {
 		answer := s.get(t, host, "/count/")
 		answer.want(t, http.StatusCreated, "aaaaaaa2", "<p>"+n)
@@ -83,8 +86,10 @@ func TestPrograms(t *testing.T) {
 	s.get(t, host, "/fail/good").want(t, http.StatusCreated, "aaaaaaa2", "<p>1")
 	failed := s.get(t, host, "/fail/")
 	failed.wantPage(t, http.StatusBadGateway, "aaaaaaa2", failed.Header.Get(page.ExecutionHeader))
-	if log := s.log.String(); strings.Contains(failed.body+log, "trouble") || !strings.Contains(log, failed.Header.Get(page.ExecutionHeader)) {
-		t.Errorf("got the page %q and the log %q, want what the program wrote in neither: it is the execution's", failed.body, log)
+	if log := s.log.String(); strings.Contains(failed.body+log, "trouble") ||
+		!strings.Contains(log, failed.Header.Get(page.ExecutionHeader)) {
+		t.Errorf("got the page %q and the log %q, want what the program wrote in neither: it is the execution's",
+			failed.body, log)
 	}
 	// N-023: who calls after a program ended is answered by another
 	s.get(t, host, "/fail/good").want(t, http.StatusCreated, "aaaaaaa2", "<p>1")

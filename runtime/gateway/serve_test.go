@@ -40,8 +40,10 @@ func TestAddresses(t *testing.T) {
 		},
 		Tags: map[string]landfall.UID{"beta": "ddddddd2", "v1.2.0": "ddddddd2", "old": "aaaaaaa2"},
 	}
-	s := newSite(t, content, nil, app, registry.App{ID: "2", Name: "gone", Deleted: true}, registry.App{ID: "3", Name: "empty"})
-	s.tables.expired = map[string]landfall.UID{"shop.aaaaaaa2": "aaaaaaa2", "shop--aaaaaaa2": "aaaaaaa2", "shop.1111111": "aaaaaaa2"}
+	s := newSite(t, content, nil, app, registry.App{ID: "2", Name: "gone", Deleted: true},
+		registry.App{ID: "3", Name: "empty"})
+	s.tables.expired = map[string]landfall.UID{"shop.aaaaaaa2": "aaaaaaa2", "shop--aaaaaaa2": "aaaaaaa2",
+		"shop.1111111": "aaaaaaa2"}
 	slug := landfall.ReleaseLabel("v1.2.0")
 	shows := func(t *testing.T, host string, want landfall.UID) {
 		t.Helper()
@@ -147,15 +149,19 @@ func nested(s *store) registry.App {
 	units := []registry.Unit{
 		s.unit("a", "/", files{
 			"/index.html": "app", "/about.html": "about", "/static/js/app.js": "hidden", "/static/old.js": "outer",
-			"/docs/index.html": "hidden docs", "/404.html": "outer 404", "/LICENSE": "license", "/both.html": "page", "/both/index.html": "folder",
+			"/docs/index.html": "hidden docs", "/404.html": "outer 404", "/LICENSE": "license", "/both.html": "page",
+			"/both/index.html": "folder",
 		}),
-		s.unit("b", "/static", files{"/static/video/large.mp4": "hidden", "/static/css/app.css": "css", "/static/js/lib.js": "hidden"}),
+		s.unit("b", "/static", files{"/static/video/large.mp4": "hidden", "/static/css/app.css": "css",
+			"/static/js/lib.js": "hidden"}),
 		s.unit("c", "/static/js", files{"/static/js/app.js": "js", "/static/js/lib.js": "lib"}),
 		s.unit("d", "/static/video/large.mp4", files{"/static/video/large.mp4": "movie"}),
-		s.unit("e", "/docs", files{"/docs/index.html": "docs", "/docs/guide/start.html": "start", "/docs/404.html": "docs 404", "/docs/guide/404.html": "guide 404"}),
+		s.unit("e", "/docs", files{"/docs/index.html": "docs", "/docs/guide/start.html": "start",
+			"/docs/404.html": "docs 404", "/docs/guide/404.html": "guide 404"}),
 	}
 	units[0].Fallback = "/index.html"
-	return registry.App{ID: "1", Name: "shop", Live: "aaaaaaa2", Releases: []registry.Release{{ID: "aaaaaaa2", Units: units}}}
+	return registry.App{ID: "1", Name: "shop", Live: "aaaaaaa2",
+		Releases: []registry.Release{{ID: "aaaaaaa2", Units: units}}}
 }
 
 // Files, folders, clean addresses, fallbacks and pages for what is missing, where the most specific unit that has it
@@ -249,19 +255,22 @@ func TestNoPage(t *testing.T) {
 	if !strings.HasPrefix(answer.body, "No such page. ") {
 		t.Errorf("got %q, want plain text", answer.body)
 	}
-	s.get(t, "shop.releases.test", "/missing", "Accept", "text/html,*/*;q=0.8").wantPage(t, http.StatusNotFound, "aaaaaaa2", "No such page")
+	s.get(t, "shop.releases.test", "/missing", "Accept", "text/html,*/*;q=0.8").wantPage(t, http.StatusNotFound,
+		"aaaaaaa2", "No such page")
 }
 
 // Files are read, and nothing else.
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	s := newSite(t, content, nil, shop(content, files{"/index.html": "app", "/folder/index.html": "folder", "/404.html": "own 404"}))
+	s := newSite(t, content, nil, shop(content,
+		files{"/index.html": "app", "/folder/index.html": "folder", "/404.html": "own 404"}))
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"} {
 		answer := s.do(t, method, "shop.releases.test", "/")
 		answer.wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2", "Only GET and HEAD")
 		answer.wantHeaders(t, "Allow", "GET, HEAD")
-		s.do(t, method, "shop.releases.test", "/folder").wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2", "Only GET and HEAD")
+		s.do(t, method, "shop.releases.test", "/folder").wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2",
+			"Only GET and HEAD")
 		answer = s.do(t, method, "shop.releases.test", "/nothing")
 		answer.want(t, http.StatusNotFound, "aaaaaaa2", "own 404")
 		answer.wantHeaders(t, "Allow", "")
@@ -280,18 +289,19 @@ func TestLifetime(t *testing.T) {
 		"/_next/static/chunks/framework-2c79e2a64abdb08b.js": true, "/component---src-pages-index-js-1a2b3c4d5e6f.js": true,
 		"/assets/index-B7cSm1tF.js": true, "/assets/index-BnTRWyZp.css": true, "/assets/index-CgkYLxqQ.js": true,
 		"/assets/index-CgkYL3qQ.js.map": true, "/assets/index-B_x1-9aQ.js": true, "/chunks/index.d7c1a4b3.js": true,
-		"/entry/start.B7cSm1tF.js": true, "/chunk-RX4V3J3S.js": true, "/polyfills-FFHMD2TL.js": true, "/main.k3j9x2q1.js": true,
-		"/fonts/inter-8K2jQ0aZ.woff2": true, "/main.min.0123456789abcdef.css": true,
+		"/entry/start.B7cSm1tF.js": true, "/chunk-RX4V3J3S.js": true, "/polyfills-FFHMD2TL.js": true,
+		"/main.k3j9x2q1.js": true, "/fonts/inter-8K2jQ0aZ.woff2": true, "/main.min.0123456789abcdef.css": true,
 
 		"/app.js": false, "/index.html": false, "/": false, "/page-3f2a1b4c.html": false, "/jquery-3.6.0.min.js": false,
 		"/main.controller.js": false, "/background.jpg": false, "/application.css": false, "/JavaScript.js": false,
 		"/report-20241121.pdf": false, "/photo_20240101.jpg": false, "/2024-11-21.png": false, "/1700000000.json": false,
 		"/UserProfile.js": false, "/page-UserList.js": false, "/my-MyButton.js": false, "/the-iPhone15Pro.png": false,
-		"/annual-Report2024.pdf": false, "/sales-Report2024Q4.pdf": false, "/cam-DSC00012.jpg": false, "/img-1920x1080.png": false,
-		"/bootstrap5.css": false, "/version-chapter10.txt": false, "/README-TEMPLATE.txt": false, "/x-HTMLPage.css": false,
-		"/my-Big-Cat-Show.js": false, "/LICENSE": false, "/deadbeefdeadbeef": false, "/manifest.webmanifest": false,
-		"/service-worker.js": false, "/i18n.messages.json": false, "/h264video.mp4": false, "/_buildManifest.js": false,
-		"/apple-touch-icon.png": false, "/x-My_Thing.js": false, "/covid19data.csv": false, "/opensearchdescription.xml": false,
+		"/annual-Report2024.pdf": false, "/sales-Report2024Q4.pdf": false, "/cam-DSC00012.jpg": false,
+		"/img-1920x1080.png": false, "/bootstrap5.css": false, "/version-chapter10.txt": false, "/README-TEMPLATE.txt": false,
+		"/x-HTMLPage.css": false, "/my-Big-Cat-Show.js": false, "/LICENSE": false, "/deadbeefdeadbeef": false,
+		"/manifest.webmanifest": false, "/service-worker.js": false, "/i18n.messages.json": false, "/h264video.mp4": false,
+		"/_buildManifest.js": false, "/apple-touch-icon.png": false, "/x-My_Thing.js": false, "/covid19data.csv": false,
+		"/opensearchdescription.xml": false,
 	}
 	content := files{}
 	for name := range names {
@@ -321,7 +331,8 @@ func TestContentType(t *testing.T) {
 	app := shop(content, files{"/index.html": "<b>page</b>", "/script.js": "1", "/unknown": "<html><script>1</script>"})
 	s := newSite(t, content, nil, app)
 	for path, want := range map[string]string{
-		"/": "text/html; charset=utf-8", "/script.js": "text/javascript; charset=utf-8", "/unknown": "application/octet-stream",
+		"/": "text/html; charset=utf-8", "/script.js": "text/javascript; charset=utf-8",
+		"/unknown": "application/octet-stream",
 	} {
 		s.get(t, "shop.releases.test", path).wantHeaders(t, "Content-Type", want, "X-Content-Type-Options", "nosniff")
 	}
@@ -393,7 +404,8 @@ func TestRanges(t *testing.T) {
 	content := newStore()
 	text := strings.Repeat("0123456789", 1000)
 	large := strings.Repeat("abcdefghij", 100_000)
-	s := newSite(t, content, nil, shop(content, files{"/a.txt": text, "/empty.txt": "", "/video.mp4": large, "/app-3f2a1b4c.js": text}))
+	s := newSite(t, content, nil, shop(content,
+		files{"/a.txt": text, "/empty.txt": "", "/video.mp4": large, "/app-3f2a1b4c.js": text}))
 	const host = "shop.releases.test"
 	etag := s.get(t, host, "/a.txt").Header.Get("ETag")
 	packed := s.get(t, host, "/a.txt", "Accept-Encoding", "br").Header.Get("ETag")
@@ -432,7 +444,8 @@ func TestRanges(t *testing.T) {
 			answer.wantHeaders(t, "Content-Range", c.contentRange, "Content-Encoding", "")
 			if c.status == http.StatusRequestedRangeNotSatisfiable {
 				if answer.StatusCode != c.status || strings.Contains(answer.Header.Get("Cache-Control"), "max-age") {
-					t.Errorf("got status %d, Cache-Control %q, want %d that nobody keeps", answer.StatusCode, answer.Header.Get("Cache-Control"), c.status)
+					t.Errorf("got status %d, Cache-Control %q, want %d that nobody keeps", answer.StatusCode,
+						answer.Header.Get("Cache-Control"), c.status)
 				}
 				return
 			}
@@ -481,12 +494,15 @@ func TestUnkeyedHeaders(t *testing.T) {
 	for _, path := range []string{"/", "/app-3f2a1b4c.js", "/missing.js", "/a//b"} {
 		want := s.get(t, "shop.releases.test", path)
 		for _, header := range []string{
-			"X-Forwarded-Proto", "X-Forwarded-For", "X-Forwarded-Prefix", "X-HTTP-Method-Override", "X-Original-URL", "Landfall-Release",
-			"Origin", "Referer", "Cookie", "User-Agent", "Authorization", "Accept-Language", "X-Requested-With", "Sec-Fetch-Dest", "RSC",
+			"X-Forwarded-Proto", "X-Forwarded-For", "X-Forwarded-Prefix", "X-HTTP-Method-Override", "X-Original-URL",
+			"Landfall-Release", "Origin", "Referer", "Cookie", "User-Agent", "Authorization", "Accept-Language",
+			"X-Requested-With", "Sec-Fetch-Dest", "RSC",
 		} {
 			got := s.get(t, "shop.releases.test", path, header, "bbbbbbb2")
-			if got.StatusCode != want.StatusCode || got.body != want.body || got.Header.Get("Location") != want.Header.Get("Location") {
-				t.Errorf("%s with %s: got status %d and %q, want %d and %q", path, header, got.StatusCode, got.body, want.StatusCode, want.body)
+			if got.StatusCode != want.StatusCode || got.body != want.body ||
+				got.Header.Get("Location") != want.Header.Get("Location") {
+				t.Errorf("%s with %s: got status %d and %q, want %d and %q", path, header, got.StatusCode, got.body,
+					want.StatusCode, want.body)
 			}
 			got.Header.Del("Date")
 			want.Header.Del("Date")

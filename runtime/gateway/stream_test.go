@@ -40,7 +40,8 @@ func streaming(p event.Protocol, end error, step <-chan struct{}, pieces ...stri
 func TestStreamedAnswer(t *testing.T) {
 	t.Parallel()
 	step := make(chan struct{}, 1)
-	s := open(t, streaming(event.Protocol{Status: 201, Streaming: true}, nil, step, "data: 1\n\n", "data: 2\n\n"), nil, "/")
+	s := open(t, streaming(event.Protocol{Status: 201, Streaming: true}, nil, step, "data: 1\n\n", "data: 2\n\n"), nil,
+		"/")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,8 @@ func TestStreamedAnswer(t *testing.T) {
 	}
 	rest, err := io.ReadAll(answer.Body)
 	if err != nil || len(rest) > 0 || answer.StatusCode != http.StatusCreated || answer.ContentLength != -1 {
-		t.Errorf("got status %d, length %d and then %q, %v; want 201, none, and the end", answer.StatusCode, answer.ContentLength, rest, err)
+		t.Errorf("got status %d, length %d and then %q, %v; want 201, none, and the end", answer.StatusCode,
+			answer.ContentLength, rest, err)
 	}
 	for _, name := range []string{page.ReleaseHeader, page.VersionHeader, page.ExecutionHeader} {
 		if answer.Header.Get(name) == "" {
@@ -95,10 +97,11 @@ func TestBrokenStream(t *testing.T) {
 func breakStream(t *testing.T, tracer *trace.Tracer) {
 	t.Helper()
 	counts := make(chan int64, 1)
-	s := open(t, streaming(event.Protocol{Streaming: true}, errors.New("it fell over its secret"), nil, "half"), func(c *gateway.Config) {
-		c.Tracer = tracer
-		c.Answered = func(_ string, _ int, bytes int64) { counts <- bytes }
-	}, "/")
+	s := open(t, streaming(event.Protocol{Streaming: true}, errors.New("it fell over its secret"), nil, "half"),
+		func(c *gateway.Config) {
+			c.Tracer = tracer
+			c.Answered = func(_ string, _ int, bytes int64) { counts <- bytes }
+		}, "/")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

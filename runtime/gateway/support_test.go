@@ -89,7 +89,8 @@ func (s *store) unit(id, mount string, content files) registry.Unit {
 		key := id + mount + name
 		s.objects[key] = []byte(text)
 		manifest.Files[name] = static.File{
-			Key: key, SHA256: landfall.DigestOf([]byte(text)), Size: int64(len(text)), Type: mime.TypeByExtension(path.Ext(name)),
+			Key: key, SHA256: landfall.DigestOf([]byte(text)), Size: int64(len(text)),
+			Type: mime.TypeByExtension(path.Ext(name)),
 		}
 	}
 	key := id + mount + ".manifest"
@@ -135,7 +136,8 @@ func newSite(t testing.TB, content *store, change func(*gateway.Config), apps ..
 	s := &site{store: content, tables: &tables{}, log: &logtest.Buffer{}}
 	s.tables.Store(registry.New(apps))
 	config := gateway.Config{
-		Domain: domain, Registry: s.tables, Content: content, CacheDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Domain: domain, Registry: s.tables, Content: content, CacheDir: t.TempDir(),
+		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	if change != nil {
 		change(&config)
@@ -220,7 +222,8 @@ func (r response) wantPage(t testing.TB, status int, release landfall.UID, words
 	if !strings.Contains(r.body, words) {
 		t.Errorf("got page %q, want one that says %q", r.body, words)
 	}
-	r.wantHeaders(t, "Cache-Control", "no-store", "Content-Type", "text/html; charset=utf-8", "X-Content-Type-Options", "nosniff")
+	r.wantHeaders(t, "Cache-Control", "no-store", "Content-Type", "text/html; charset=utf-8",
+		"X-Content-Type-Options", "nosniff")
 }
 
 // wantHeaders fails unless the answer has these headers, given as pairs; an empty value means that it is not there.

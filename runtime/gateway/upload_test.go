@@ -32,7 +32,8 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 	for name, text := range does {
 		text = "#!/bin/sh\nn=0\nwhile read -r event; do n=$((n+1)); read=false; size=0; " + text + "; " + answer + "; done\n"
 		testkit.Program(t, filepath.Join(dir, name), []byte(text))
-		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: testkit.Patience}}
+		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most,
+			Resources: landfall.Resources{Concurrency: 1, Timeout: testkit.Patience}}
 		routes = append(routes, routeTo(f, name, "", "/"+name))
 	}
 	app.Releases[0].Routes = registry.NewRoutes(routes)
@@ -59,7 +60,8 @@ func begun(path, length string) string {
 func TestUploadIsNoRequest(t *testing.T) {
 	t.Parallel()
 	s := uploads(t, 1<<20, map[string]string{"all": readAll, "none": "size=none"})
-	w := s.dial(t, begun("/all", "Content-Length: 3")+"one"+begun("/all", "Transfer-Encoding: chunked")+"2\r\ntw\r\n1\r\no\r\n0\r\n\r\n")
+	w := s.dial(t, begun("/all", "Content-Length: 3")+"one"+begun("/all", "Transfer-Encoding: chunked")+
+		"2\r\ntw\r\n1\r\no\r\n0\r\n\r\n")
 	for _, want := range []string{"1 3", "2 3"} {
 		answer := w.next(t)
 		answer.want(t, http.StatusOK, "aaaaaaa2", want)
@@ -69,11 +71,13 @@ func TestUploadIsNoRequest(t *testing.T) {
 	for _, length := range []string{"Content-Length: 100000", "Content-Length: 1000", "Transfer-Encoding: chunked"} {
 		w := s.dial(t, begun("/none", length)+hidden)
 		var answer response
-		for answer = w.next(t); answer.StatusCode == http.StatusServiceUnavailable; answer = w.next(t) { // the process is just being replaced
+		// the process is just being replaced
+		for answer = w.next(t); answer.StatusCode == http.StatusServiceUnavailable; answer = w.next(t) {
 			w = s.dial(t, begun("/none", length)+hidden)
 		}
 		if answer.StatusCode == http.StatusOK && (answer.body != "1 none" || !answer.Close) {
-			t.Errorf("%s: got %q, close %v; want an answer of a new process that ends the connection", length, answer.body, answer.Close)
+			t.Errorf("%s: got %q, close %v; want an answer of a new process that ends the connection", length, answer.body,
+				answer.Close)
 		}
 		if rest, _ := io.ReadAll(w.answers); len(rest) > 0 {
 			t.Errorf("%s: what follows is answered, too: %.200q", length, rest)
@@ -86,14 +90,16 @@ func TestUploadsThatEnd(t *testing.T) {
 	t.Parallel()
 	s := uploads(t, 100, map[string]string{"all": readAll})
 	const status = http.StatusOK
-	s.send(t, http.MethodPost, host, "/all", strings.NewReader(strings.Repeat("x", 100))).want(t, status, "aaaaaaa2", "1 100")
+	s.send(t, http.MethodPost, host, "/all", strings.NewReader(strings.Repeat("x", 100))).want(t, status,
+		"aaaaaaa2", "1 100")
 	for _, c := range []struct {
 		name, request string
 		status        int
 		words         string
 	}{
 		{"too large, as it says", begun("/all", "Content-Length: 101"), http.StatusRequestEntityTooLarge, "is 100"},
-		{"too large", begun("/all", "Transfer-Encoding: chunked") + "40\r\n" + strings.Repeat("x", 64) + "\r\n40\r\n" + strings.Repeat("x", 64) + "\r\n",
+		{"too large", begun("/all", "Transfer-Encoding: chunked") + "40\r\n" + strings.Repeat("x", 64) + "\r\n40\r\n" +
+			strings.Repeat("x", 64) + "\r\n",
 			http.StatusRequestEntityTooLarge, "is 100"},
 		{"silence", begun("/all", "Content-Length: 9") + "half", http.StatusRequestTimeout, "came for 300ms"},
 		{"no body", begun("/all", "Transfer-Encoding: chunked") + "half\r\n", http.StatusBadRequest, "broke off"},

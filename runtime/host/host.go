@@ -54,8 +54,8 @@ type Host struct {
 // New returns a host. The caller closes it.
 func New(c Config) *Host {
 	return &Host{
-		runner: c.Runner, packages: c.Packages, network: c.Network, secrets: c.Secrets, redactors: cmp.Or(c.Redactors, &Redactors{}),
-		maxBytes: c.MaxBytes, logger: c.Logger,
+		runner: c.Runner, packages: c.Packages, network: c.Network, secrets: c.Secrets,
+		redactors: cmp.Or(c.Redactors, &Redactors{}), maxBytes: c.MaxBytes, logger: c.Logger,
 		began: time.Now(), ending: make(chan struct{}), ready: map[string]*placed{}, opening: map[string]int{},
 	}
 }
@@ -140,8 +140,9 @@ type unpacked struct {
 // unpack unpacks a function's package, unless it is. It stays until opened is called with its folder.
 func (h *Host) unpack(ctx context.Context, f *landfall.Function) (unpacked, error) {
 	if f.Package.Key == "" {
-		return unpacked{}, &landfall.Error{Op: "functions.unpack", Kind: landfall.NotFound, Message: "the package of " + f.Name +
-			" is not stored here: archives that are given by a URL or as a literal are not fetched"}
+		return unpacked{}, &landfall.Error{Op: "functions.unpack", Kind: landfall.NotFound,
+			Message: "the package of " + f.Name +
+				" is not stored here: archives that are given by a URL or as a literal are not fetched"}
 	}
 	env, err := environment.Of(f.Environment)
 	if err != nil {
@@ -149,7 +150,8 @@ func (h *Host) unpack(ctx context.Context, f *landfall.Function) (unpacked, erro
 	}
 	u := unpacked{env: env, folder: folderOf(f, env)}
 	h.open(u.folder)
-	u.dir, err = h.packages.Open(ctx, u.folder, packages.Archive{Key: f.Package.Key, Digest: f.Package.Digest}, env.Install)
+	u.dir, err = h.packages.Open(ctx, u.folder, packages.Archive{Key: f.Package.Key, Digest: f.Package.Digest},
+		env.Install)
 	if err != nil {
 		h.opened(u.folder)
 	}

@@ -134,13 +134,15 @@ func TestTidyUnused(t *testing.T) {
 		e.SetID("1")
 		e.SetSource("/me")
 		e.SetType("call")
-		_, _ = runs.Call(t.Context(), function.Call{Function: f, Event: e}) // what is no program in Python is unpacked all the same
+		// what is no program in Python is unpacked all the same
+		_, _ = runs.Call(t.Context(), function.Call{Function: f, Event: e})
 	}
 	left := func(now time.Time) int {
 		t.Helper()
 		for _, f := range called {
 			runs, _ := run.Count(f.ID)
-			for deadline := time.Now().Add(testkit.Patience); runs > 0 && time.Now().Before(deadline); runs, _ = run.Count(f.ID) {
+			for deadline := time.Now().Add(testkit.Patience); runs > 0 &&
+				time.Now().Before(deadline); runs, _ = run.Count(f.ID) {
 				<-time.After(time.Millisecond)
 			}
 		}

@@ -37,7 +37,8 @@ func (h *Host) Image(ctx context.Context, f *landfall.Function) (images.Content,
 		args[0] = path.Join(dir, program)
 	}
 	variables := identity(f)
-	maps.Copy(variables, map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"})
+	maps.Copy(variables, map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME": "/tmp", "LANG": "C.UTF-8"})
 	content := images.Content{Folder: u.dir, At: imageFolder, Apart: environment.Folder(), Args: args, Dir: dir}
 	if root != nil { // it was an image before
 		content = images.Content{Folder: root.Folder, Args: args, Dir: root.Dir}

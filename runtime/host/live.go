@@ -47,7 +47,8 @@ func (l *Live) Follow(ctx context.Context) error {
 	for {
 		err := l.ask(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			l.logger.WarnContext(ctx, "the registry does not say which functions are live; those that are known stay ready", "error", err)
+			l.logger.WarnContext(ctx, "the registry does not say which functions are live; those that are known stay ready",
+				"error", err)
 		}
 		failing = err != nil
 		select {
@@ -73,7 +74,8 @@ func (l *Live) ask(ctx context.Context) error {
 		return nil
 	}
 	const all = "live"
-	table := registry.New([]registry.App{{ID: all, Name: all, Live: all, Releases: []registry.Release{{ID: all, Triggers: triggers}}}})
+	table := registry.New([]registry.App{{ID: all, Name: all, Live: all,
+		Releases: []registry.Release{{ID: all, Triggers: triggers}}}})
 	l.prepare(ctx, table.Functions())
 	l.table.Store(table)
 	l.known = known.String()

@@ -33,7 +33,8 @@ func TestLiveFunctions(t *testing.T) {
 		away error
 		live string
 	}{
-		{[]*landfall.Function{warm("a", 1)}, nil, "[a]"}, {[]*landfall.Function{warm("a", 1)}, nil, "[a]"}, {nil, errors.New("away"), "[a]"},
+		{[]*landfall.Function{warm("a", 1)}, nil, "[a]"}, {[]*landfall.Function{warm("a", 1)}, nil, "[a]"},
+		{nil, errors.New("away"), "[a]"},
 		{[]*landfall.Function{warm("a", 2), warm("b", 0)}, nil, "[a b]"}, {nil, nil, "[]"},
 	} {
 		said, away = step.said, step.away

@@ -49,7 +49,8 @@ func reveal(keeper *secret.Keeper, f *landfall.Function, to *runner.Function) er
 	to.Hide = secret.NewRedactor(values)
 	if to.Files = filesOf(f, values); len(to.Files) > spec.MaxFiles {
 		return &landfall.Error{Op: "functions.reveal", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the function %s cannot be run: its secrets and config maps have %d keys, each a file, and may have %d", f.Name, len(to.Files), spec.MaxFiles)}
+			"the function %s cannot be run: its secrets and config maps have %d keys, each a file, and may have %d", f.Name,
+			len(to.Files), spec.MaxFiles)}
 	}
 	return nil
 }

@@ -40,8 +40,8 @@ func TestRedactors(t *testing.T) {
 	}
 	var redactors host.Redactors
 	runs := host.New(host.Config{
-		Runner: &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}, Packages: unpacked, Secrets: key, Redactors: &redactors,
-		Logger: slog.New(slog.DiscardHandler),
+		Runner: &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}, Packages: unpacked, Secrets: key,
+		Redactors: &redactors, Logger: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(runs.Close)
 	f := &landfall.Function{ID: "1", App: "shop", Name: "pay", Environment: landfall.Environment{Name: "binary"},

@@ -8,7 +8,8 @@ import (
 
 // identity tells a function who it is, and an adaptor how the function takes bodies.
 func identity(f *landfall.Function) map[string]string {
-	env := map[string]string{"LANDFALL_FUNCTION": f.Name, "LANDFALL_VERSION": string(f.Version), "LANDFALL_NAMESPACE": f.Namespace}
+	env := map[string]string{"LANDFALL_FUNCTION": f.Name, "LANDFALL_VERSION": string(f.Version),
+		"LANDFALL_NAMESPACE": f.Namespace}
 	if f.Body > 0 {
 		env["LANDFALL_STREAM_BODY"] = "true"
 	}

@@ -60,7 +60,8 @@ func (h *Host) warmUp(ctx context.Context, table *registry.Table) {
 	}
 	for _, w := range wanted {
 		if err := h.warmOne(ctx, w); err != nil && ctx.Err() == nil {
-			h.logger.WarnContext(ctx, "a function is not kept warm", "function", w.function.Name, "version", w.function.Version, "error", err)
+			h.logger.WarnContext(ctx, "a function is not kept warm", "function", w.function.Name, "version", w.function.Version,
+				"error", err)
 		}
 	}
 }

@@ -29,13 +29,16 @@ func TestKeepWarm(t *testing.T) {
 	runs := host.New(host.Config{Runner: run, Packages: unpacked, Logger: slog.New(slog.DiscardHandler)})
 	function := func(id string, keep int) *landfall.Function {
 		return &landfall.Function{ID: id, Name: id, App: "shop", Environment: landfall.Environment{Name: "binary"},
-			Package: landfall.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}, Resources: landfall.Resources{KeepWarm: keep}}
+			Package:   landfall.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())},
+			Resources: landfall.Resources{KeepWarm: keep}}
 	}
 	// table has three releases, of which one is live.
 	table := func(live landfall.UID) *registry.Table {
 		app := registry.App{ID: "shop", Name: "shop", Live: live}
-		for id, f := range map[landfall.UID]*landfall.Function{"first": function("first", 2), "second": function("second", 1), "sleeps": function("sleeps", 0)} {
-			app.Releases = append(app.Releases, registry.Release{ID: id, Triggers: []*registry.Trigger{{Name: "t", Release: id, Function: f}}})
+		for id, f := range map[landfall.UID]*landfall.Function{"first": function("first", 2), "second": function("second", 1),
+			"sleeps": function("sleeps", 0)} {
+			app.Releases = append(app.Releases, registry.Release{ID: id,
+				Triggers: []*registry.Trigger{{Name: "t", Release: id, Function: f}}})
 		}
 		return registry.New([]registry.App{app})
 	}

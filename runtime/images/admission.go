@@ -12,7 +12,8 @@ func Admission(tokens auth.Tokens) func(r *http.Request, app *string) error {
 	return func(r *http.Request, app *string) error {
 		secret := auth.Password(r)
 		if secret == "" {
-			return &landfall.Error{Op: "images", Kind: landfall.Unauthorized, Message: "log in with any name and a token as the password"}
+			return &landfall.Error{Op: "images", Kind: landfall.Unauthorized,
+				Message: "log in with any name and a token as the password"}
 		}
 		var f *landfall.Function
 		if app != nil {

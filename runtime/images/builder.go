@@ -87,7 +87,8 @@ func (i *image) has(d landfall.Digest) bool {
 // New returns a builder that keeps layers in dir, which it empties first, and removes what was not used for longest
 // when they have more bytes than the limit. unpack returns what an image of a function has, which stays until the
 // function that it returns is called.
-func New(dir string, limit int64, unpack func(ctx context.Context, f *landfall.Function) (Content, func(), error)) (*Builder, error) {
+func New(dir string, limit int64, unpack func(ctx context.Context, f *landfall.Function) (Content, func(),
+	error)) (*Builder, error) {
 	const (
 		private  = 0o700
 		atOnce   = 2
@@ -103,7 +104,8 @@ func New(dir string, limit int64, unpack func(ctx context.Context, f *landfall.F
 	made, _ := lru.New[string, *image](remember) // its only error is a size below one
 	failed, _ := lru.New[string, time.Time](remember)
 	return &Builder{
-		dir: dir, limit: limit, unpack: unpack, turns: make(chan struct{}, atOnce), made: made, failed: failed, kept: map[landfall.Digest]*keptLayer{},
+		dir: dir, limit: limit, unpack: unpack, turns: make(chan struct{}, atOnce), made: made, failed: failed,
+		kept: map[landfall.Digest]*keptLayer{},
 	}, nil
 }
 
@@ -150,7 +152,8 @@ func (b *Builder) make(ctx context.Context, f Function) (*image, error) {
 		case b.turns <- struct{}{}:
 			defer func() { <-b.turns }()
 		case <-ctx.Done():
-			return nil, &landfall.Error{Op: "images.make", Kind: landfall.Unavailable, Message: "too many images are asked for; try again later"}
+			return nil, &landfall.Error{Op: "images.make", Kind: landfall.Unavailable,
+				Message: "too many images are asked for; try again later"}
 		}
 		made, err := b.build(ctx, f)
 		if err == nil {
@@ -244,7 +247,8 @@ func assemble(layers []v1.Layer, config v1.Config) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture, file.Created, file.Config = "linux", runtime.GOARCH, v1.Time{Time: time.Unix(0, 0).UTC()}, config
+	file.OS, file.Architecture, file.Created, file.Config = "linux", runtime.GOARCH,
+		v1.Time{Time: time.Unix(0, 0).UTC()}, config
 	return mutate.ConfigFile(image, file)
 }
 
@@ -278,7 +282,9 @@ func (b *Builder) keep(d landfall.Digest, size int64) {
 func (b *Builder) trim(last []landfall.Digest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	oldestFirst := slices.SortedFunc(maps.Keys(b.kept), func(x, y landfall.Digest) int { return cmp.Compare(b.kept[x].used, b.kept[y].used) })
+	oldestFirst := slices.SortedFunc(maps.Keys(b.kept), func(x, y landfall.Digest) int {
+		return cmp.Compare(b.kept[x].used, b.kept[y].used)
+	})
 	for _, d := range oldestFirst {
 		if b.used <= b.limit {
 			return

@@ -63,7 +63,8 @@ func (f *failure) Error() string { return f.message }
 
 // unknown is the same for what is not there and for what the token does not reach.
 func unknown(code string) error {
-	return &failure{http.StatusNotFound, code, "there is no such image, or the token is for another app; images are NAMESPACE/NAME:VERSION"}
+	return &failure{http.StatusNotFound, code,
+		"there is no such image, or the token is for another app; images are NAMESPACE/NAME:VERSION"}
 }
 
 // The codes for what is not there.
@@ -92,7 +93,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		return &failure{http.StatusMethodNotAllowed, "UNSUPPORTED", "images are made of functions, and can only be pulled: a push to the git repository makes one"}
+		return &failure{http.StatusMethodNotAllowed, "UNSUPPORTED",
+			"images are made of functions, and can only be pulled: a push to the git repository makes one"}
 	}
 	rest := strings.TrimPrefix(r.URL.Path, Path)
 	if rest == "" {
@@ -199,7 +201,8 @@ func (h *Handler) holding(r *http.Request, namespace, name string, d landfall.Di
 		case made != nil && made.has(d):
 			f, err := h.find(r, ref(uid))
 			return f, made, err
-		case made == nil && !h.Builder.failing(version): // nobody has its digest by now, and a digest of nothing would try it again and again
+		// nobody has its digest by now, and a digest of nothing would try it again and again
+		case made == nil && !h.Builder.failing(version):
 			others = append(others, uid)
 		}
 	}
@@ -223,7 +226,8 @@ func showManifest(w http.ResponseWriter, r *http.Request, made *image) error {
 	w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
 	w.Header().Set("Docker-Content-Digest", string(made.digest))
 	w.Header().Set("ETag", strconv.Quote(string(made.digest)))
-	http.ServeContent(w, wire.NormalizeRange(r, int64(len(made.manifest))), "", time.Time{}, bytes.NewReader(made.manifest))
+	http.ServeContent(w, wire.NormalizeRange(r, int64(len(made.manifest))), "", time.Time{},
+		bytes.NewReader(made.manifest))
 	return nil
 }
 
@@ -252,7 +256,9 @@ func (h *Handler) tags(w http.ResponseWriter, r *http.Request, namespace, name s
 		return hidden(err, nameUnknown)
 	}
 	query := r.URL.Query()
-	all := slices.DeleteFunc(slices.Clone(names.Tags), func(tag string) bool { return !tagName.MatchString(tag) || tag <= query.Get("last") })
+	all := slices.DeleteFunc(slices.Clone(names.Tags), func(tag string) bool {
+		return !tagName.MatchString(tag) || tag <= query.Get("last")
+	})
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if text := query.Get("n"); text != "" {
@@ -292,7 +298,8 @@ func (h *Handler) referrers(w http.ResponseWriter, r *http.Request, namespace, n
 		w.Header().Set("Oci-Filters-Applied", "artifactType")
 	}
 	const schemaVersion = 2
-	body, err := json.Marshal(v1.IndexManifest{SchemaVersion: schemaVersion, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{}})
+	body, err := json.Marshal(v1.IndexManifest{SchemaVersion: schemaVersion, MediaType: types.OCIImageIndex,
+		Manifests: []v1.Descriptor{}})
 	if err != nil {
 		return err
 	}

@@ -43,24 +43,27 @@ func newDoor(t *testing.T, versions int, limit int64) *door {
 	t.Helper()
 	d := &door{versions: versions, cache: filepath.Join(t.TempDir(), "images")}
 	folder := t.TempDir()
-	builder, err := images.New(d.cache, limit, func(_ context.Context, f *landfall.Function) (images.Content, func(), error) {
-		d.unpacked.Add(1)
-		if d.broken.Load() {
-			return images.Content{}, nil, &landfall.Error{Op: "test", Kind: landfall.Invalid, Message: "the package has no image"}
-		}
-		dir := filepath.Join(folder, string(f.Version))
-		err := os.MkdirAll(filepath.Join(dir, ".landfall"), 0o755)
-		for name, mode := range map[string]fs.FileMode{"main": 0o755, "notes": 0o644, ".landfall/adaptor": 0o644} {
-			text := strings.Repeat(string(f.Version), 1000)
-			if name == ".landfall/adaptor" {
-				text = "adaptor"
+	builder, err := images.New(d.cache, limit,
+		func(_ context.Context, f *landfall.Function) (images.Content, func(), error) {
+			d.unpacked.Add(1)
+			if d.broken.Load() {
+				return images.Content{}, nil, &landfall.Error{Op: "test", Kind: landfall.Invalid,
+					Message: "the package has no image"}
 			}
-			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, name), []byte(text), mode)
+			dir := filepath.Join(folder, string(f.Version))
+			err := os.MkdirAll(filepath.Join(dir, ".landfall"), 0o755)
+			for name, mode := range map[string]fs.FileMode{"main": 0o755, "notes": 0o644, ".landfall/adaptor": 0o644} {
+				text := strings.Repeat(string(f.Version), 1000)
+				if name == ".landfall/adaptor" {
+					text = "adaptor"
+				}
+				if err == nil {
+					err = os.WriteFile(filepath.Join(dir, name), []byte(text), mode)
+				}
 			}
-		}
-		return images.Content{Folder: dir, At: "function", Apart: ".landfall", Args: []string{"/function/main"}, Dir: "/function", Env: []string{"A=b"}}, func() {}, err
-	})
+			return images.Content{Folder: dir, At: "function", Apart: ".landfall", Args: []string{"/function/main"},
+				Dir: "/function", Env: []string{"A=b"}}, func() {}, err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +71,12 @@ func newDoor(t *testing.T, versions int, limit int64) *door {
 	d.Handler = &images.Handler{
 		Find: func(_ context.Context, ref landfall.Reference) (images.Function, error) {
 			var number int64
-			if _, err := fmt.Sscanf(ref.Selector, "v%d", &number); err != nil || number > int64(versions) || ref.Name != "hello" {
+			if _, err := fmt.Sscanf(ref.Selector, "v%d", &number); err != nil || number > int64(versions) ||
+				ref.Name != "hello" {
 				return images.Function{}, missing
 			}
-			return images.Function{Commit: "abc", Function: &landfall.Function{App: "1", Namespace: "default", Name: "hello", Version: landfall.UID(ref.Selector), Number: number}}, nil
+			return images.Function{Commit: "abc", Function: &landfall.Function{App: "1", Namespace: "default", Name: "hello",
+				Version: landfall.UID(ref.Selector), Number: number}}, nil
 		},
 		Names: func(_ context.Context, _, name string) (images.Names, error) {
 			if name != "hello" {
@@ -129,7 +134,8 @@ func TestMadeOnce(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			method := []string{"HEAD", "GET"}[i%2]
-			if w := d.ask(method, "default/hello/manifests/v1"); w.Code != http.StatusOK || (w.Body.Len() > 0) != (method == "GET") {
+			if w := d.ask(method, "default/hello/manifests/v1"); w.Code != http.StatusOK ||
+				(w.Body.Len() > 0) != (method == "GET") {
 				t.Errorf("%s: got %d %s", method, w.Code, w.Body)
 			}
 		})
@@ -137,7 +143,8 @@ func TestMadeOnce(t *testing.T) {
 	all.Wait()
 	head, get := d.ask("HEAD", "default/hello/manifests/v1"), d.ask("GET", "default/hello/manifests/v1")
 	digest := head.Header().Get("Docker-Content-Digest")
-	if string(landfall.DigestOf(get.Body.Bytes())) != digest || head.Header().Get("Content-Length") != fmt.Sprint(get.Body.Len()) {
+	if string(landfall.DigestOf(get.Body.Bytes())) != digest ||
+		head.Header().Get("Content-Length") != fmt.Sprint(get.Body.Len()) {
 		t.Errorf("HEAD says %v, GET is %s", head.Header(), get.Body)
 	}
 	if n := d.unpacked.Load(); n != 1 {
@@ -173,7 +180,8 @@ func TestSame(t *testing.T) {
 	}
 	// a server that never made it finds out of which version a digest is
 	fresh := newDoor(t, 3, plenty)
-	if w := fresh.ask("GET", "default/hello/blobs/"+first[1]); w.Code != http.StatusOK || string(landfall.DigestOf(w.Body.Bytes())) != first[1] {
+	if w := fresh.ask("GET", "default/hello/blobs/"+first[1]); w.Code != http.StatusOK ||
+		string(landfall.DigestOf(w.Body.Bytes())) != first[1] {
 		t.Errorf("a layer: got %d", w.Code)
 	}
 }
@@ -192,7 +200,8 @@ func TestBound(t *testing.T) {
 		t.Errorf("%d layers are kept of %d images, %v", len(files), versions, err)
 	}
 	for _, digest := range own {
-		if w := d.ask("GET", "default/hello/blobs/"+digest); w.Code != http.StatusOK || string(landfall.DigestOf(w.Body.Bytes())) != digest {
+		if w := d.ask("GET", "default/hello/blobs/"+digest); w.Code != http.StatusOK ||
+			string(landfall.DigestOf(w.Body.Bytes())) != digest {
 			t.Errorf("%s: got %d", digest, w.Code)
 		}
 	}
@@ -252,9 +261,10 @@ func TestHardLinks(t *testing.T) {
 	}
 	for _, at := range []string{"", "function"} {
 		d := newDoor(t, 1, plenty)
-		builder, err := images.New(d.cache, plenty, func(context.Context, *landfall.Function) (images.Content, func(), error) {
-			return images.Content{Folder: folder, At: at, Args: []string{"/f0"}, Dir: "/"}, func() {}, nil
-		})
+		builder, err := images.New(d.cache, plenty,
+			func(context.Context, *landfall.Function) (images.Content, func(), error) {
+				return images.Content{Folder: folder, At: at, Args: []string{"/f0"}, Dir: "/"}, func() {}, nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,13 +308,17 @@ func TestRange(t *testing.T) {
 	// K-020: ranges follow RFC 9110 at their edges
 	for _, at := range []string{blob, "default/hello/manifests/v1"} {
 		size := d.ask("GET", at).Body.Len()
-		if none := d.ask("GET", at, "Range", "bytes=-0"); none.Code != http.StatusRequestedRangeNotSatisfiable || none.Header().Get("Content-Range") != fmt.Sprintf("bytes */%d", size) {
+		if none := d.ask("GET", at, "Range", "bytes=-0"); none.Code != http.StatusRequestedRangeNotSatisfiable ||
+			none.Header().Get("Content-Range") != fmt.Sprintf("bytes */%d", size) {
 			t.Errorf("the last 0 bytes of %s: got %d with %v", at, none.Code, none.Header())
 		}
-		if rest := d.ask("GET", at, "Range", "bytes=100-99999999999999999999"); rest.Code != http.StatusPartialContent || rest.Body.Len() != size-100 {
-			t.Errorf("%s from 100 to a byte beyond any integer: got %d with %d bytes of %d", at, rest.Code, rest.Body.Len(), size)
+		if rest := d.ask("GET", at, "Range", "bytes=100-99999999999999999999"); rest.Code != http.StatusPartialContent ||
+			rest.Body.Len() != size-100 {
+			t.Errorf("%s from 100 to a byte beyond any integer: got %d with %d bytes of %d", at, rest.Code,
+				rest.Body.Len(), size)
 		}
-		if head := d.ask("HEAD", at, "Range", "bytes=0-1"); head.Code != http.StatusOK || head.Header().Get("Content-Length") != strconv.Itoa(size) {
+		if head := d.ask("HEAD", at, "Range", "bytes=0-1"); head.Code != http.StatusOK ||
+			head.Header().Get("Content-Length") != strconv.Itoa(size) {
 			t.Errorf("HEAD of %s: got %d with %v, want 200: it has no ranges", at, head.Code, head.Header())
 		}
 	}
@@ -318,18 +332,22 @@ func TestReferrers(t *testing.T) {
 	for _, at := range []string{digest, "sha256:" + strings.Repeat("0", 64), digest + "?artifactType=a/b"} {
 		w := d.ask("GET", "default/hello/referrers/"+at)
 		index, err := v1.ParseIndexManifest(w.Body)
-		if err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != string(types.OCIImageIndex) || index.SchemaVersion != 2 ||
+		if err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != string(types.OCIImageIndex) ||
+			index.SchemaVersion != 2 ||
 			index.MediaType != types.OCIImageIndex || index.Manifests == nil || len(index.Manifests) != 0 {
 			t.Errorf("%s: got %d %+v with %v, %v, want an empty index", at, w.Code, index, w.Header(), err)
 		}
-		if filtered := strings.Contains(at, "artifactType"); (w.Header().Get("Oci-Filters-Applied") == "artifactType") != filtered {
+		if filtered := strings.Contains(at,
+			"artifactType"); (w.Header().Get("Oci-Filters-Applied") == "artifactType") != filtered {
 			t.Errorf("%s: got %v", at, w.Header())
 		}
 	}
-	if w := d.ask("GET", "default/hello/referrers/v1"); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "DIGEST_INVALID") {
+	if w := d.ask("GET", "default/hello/referrers/v1"); w.Code != http.StatusBadRequest ||
+		!strings.Contains(w.Body.String(), "DIGEST_INVALID") {
 		t.Errorf("of a tag: got %d %s", w.Code, w.Body)
 	}
-	for _, other := range []*httptest.ResponseRecorder{d.ask("GET", "default/other/referrers/"+digest), d.ask("GET", "default/hello/referrers/"+digest, "Authorization", "x")} {
+	for _, other := range []*httptest.ResponseRecorder{d.ask("GET", "default/other/referrers/"+digest),
+		d.ask("GET", "default/hello/referrers/"+digest, "Authorization", "x")} {
 		if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "NAME_UNKNOWN") {
 			t.Errorf("of an image that is not there: got %d %s", other.Code, other.Body)
 		}
@@ -351,8 +369,10 @@ func TestHidden(t *testing.T) {
 		"default/hello/tags/list":             "default/nobody/tags/list",
 	} {
 		theirs, missing := d.ask("GET", at, "Authorization", "another app's"), d.ask("GET", nothing)
-		if theirs.Code != http.StatusNotFound || theirs.Body.String() != missing.Body.String() || cmp.Diff(theirs.Header(), missing.Header()) != "" {
-			t.Errorf("%s: got %d %s %v, and for nothing %s %v", at, theirs.Code, theirs.Body, theirs.Header(), missing.Body, missing.Header())
+		if theirs.Code != http.StatusNotFound || theirs.Body.String() != missing.Body.String() ||
+			cmp.Diff(theirs.Header(), missing.Header()) != "" {
+			t.Errorf("%s: got %d %s %v, and for nothing %s %v", at, theirs.Code, theirs.Body, theirs.Header(), missing.Body,
+				missing.Header())
 		}
 	}
 }
@@ -361,7 +381,8 @@ func TestHidden(t *testing.T) {
 func TestStrangersMakeNothing(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, 3, plenty)
-	for _, at := range []string{"manifests/v1", "manifests/sha256:" + strings.Repeat("1", 64), "blobs/sha256:" + strings.Repeat("1", 64)} {
+	for _, at := range []string{"manifests/v1", "manifests/sha256:" + strings.Repeat("1", 64),
+		"blobs/sha256:" + strings.Repeat("1", 64)} {
 		if w := d.ask("GET", "default/hello/"+at, "Authorization", "another app's"); w.Code != http.StatusNotFound {
 			t.Errorf("%s: got %d", at, w.Code)
 		}
@@ -392,7 +413,8 @@ func TestRefusals(t *testing.T) {
 		for _, at := range []string{"", "default/hello/manifests/v1"} {
 			w := d.ask("GET", at)
 			h := w.Header()
-			if w.Code != want.status || !strings.Contains(w.Body.String(), `"code":"`+want.code+`"`) || h.Get("WWW-Authenticate") != want.challenge || h.Get("Retry-After") != want.again {
+			if w.Code != want.status || !strings.Contains(w.Body.String(), `"code":"`+want.code+`"`) ||
+				h.Get("WWW-Authenticate") != want.challenge || h.Get("Retry-After") != want.again {
 				t.Errorf("%s at %q: got %d %s %v, want %+v", kind, at, w.Code, w.Body, h, want)
 			}
 		}
@@ -423,7 +445,8 @@ func TestTags(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if body, err := io.ReadAll(response.Body); err != nil || string(body) != `{"name":"default/hello","tags":[]}` || response.Header.Get("Link") != "" {
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != `{"name":"default/hello","tags":[]}` ||
+		response.Header.Get("Link") != "" {
 		t.Errorf("behind the last one: got %s, %v, %v", body, response.Header, err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// Bodies bounds what the requests at an endpoint hold at a time: a token for one app must not take the memory of all. Its
-// zero value has the usual bounds.
+// Bodies bounds what the requests at an endpoint hold at a time: a token for one app must not take the memory of
+// all. Its zero value has the usual bounds.
 type Bodies struct {
 	Bytes int64         // of all bodies that are being read and answered; 256 MiB
 	Limit time.Duration // for a body to arrive, and for an answer to be taken; a minute
@@ -29,7 +29,8 @@ func (b *Bodies) limit() time.Duration { return cmp.Or(b.Limit, time.Minute) }
 var errFull = errors.New("too much is being read")
 
 // read reads the events of a request. What it holds of the body counts until done is called.
-func (b *Bodies) read(w http.ResponseWriter, r *http.Request, limits event.Limits) (events []event.Event, form event.Form, done func(), err error) {
+func (b *Bodies) read(w http.ResponseWriter, r *http.Request, limits event.Limits) (events []event.Event,
+	form event.Form, done func(), err error) {
 	// It ends with the body. A writer that has no connection has no deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(b.limit()))
 	body := &heldBody{ReadCloser: r.Body, all: b}
@@ -40,9 +41,11 @@ func (b *Bodies) read(w http.ResponseWriter, r *http.Request, limits event.Limit
 	}
 	switch {
 	case errors.Is(err, errFull):
-		err = &landfall.Error{Op: "invoke.read", Kind: landfall.Unavailable, Err: err, Message: "the server is reading as many events as it may; try again later"}
+		err = &landfall.Error{Op: "invoke.read", Kind: landfall.Unavailable, Err: err,
+			Message: "the server is reading as many events as it may; try again later"}
 	case err != nil && body.failed:
-		err = &landfall.Error{Op: "invoke.read", Kind: landfall.Invalid, Err: err, Message: fmt.Sprintf("the body did not arrive to its end within %s", b.limit())}
+		err = &landfall.Error{Op: "invoke.read", Kind: landfall.Invalid, Err: err,
+			Message: fmt.Sprintf("the body did not arrive to its end within %s", b.limit())}
 	}
 	return events, form, func() { b.held.Add(-body.taken) }, err
 }

@@ -50,12 +50,15 @@ func (c *confined) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 // leaves reports whether a header, by its canonical name, may leave.
 func leaves(name string) bool {
 	switch name {
-	case "Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Disposition", "Content-Range", "Content-Digest", "Repr-Digest",
+	case "Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Disposition", "Content-Range",
+		"Content-Digest", "Repr-Digest",
 		"Cache-Control", "Expires", "Etag", "Last-Modified", "Vary", "Accept-Ranges", "Accept-Patch", "Accept-Post", "Allow",
-		"Location", "Link", "Retry-After", "Preference-Applied", "Www-Authenticate", "Webhook-Allowed-Origin", "Webhook-Allowed-Rate", "Connection":
+		"Location", "Link", "Retry-After", "Preference-Applied", "Www-Authenticate", "Webhook-Allowed-Origin", "Webhook-Allowed-Rate",
+		"Connection":
 		return true
 	}
-	return strings.HasPrefix(name, "Landfall-") || strings.HasPrefix(name, "Ce-") || strings.HasPrefix(name, "Access-Control-")
+	return strings.HasPrefix(name, "Landfall-") || strings.HasPrefix(name, "Ce-") ||
+		strings.HasPrefix(name, "Access-Control-")
 }
 
 func confine(h http.Header) {
@@ -64,7 +67,8 @@ func confine(h http.Header) {
 		h.Del("WWW-Authenticate")
 	}
 	for name, value := range map[string]string{
-		"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
+		"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff",
+		"Cross-Origin-Resource-Policy": "same-origin",
 	} {
 		h.Set(name, value)
 	}

@@ -16,12 +16,14 @@ import (
 func TestConfined(t *testing.T) {
 	t.Parallel()
 	given := map[string]string{
-		"Content-Type": "text/html", "Content-Disposition": "attachment", "Cache-Control": "max-age=1", "Etag": `"a"`, "Location": "/a", "Retry-After": "1",
-		"Www-Authenticate": "Bearer", "Access-Control-Allow-Origin": "*", "Ce-Id": "1", "Landfall-Release": "aaaaaaa2", "Link": "</a>; rel=next",
+		"Content-Type": "text/html", "Content-Disposition": "attachment", "Cache-Control": "max-age=1", "Etag": `"a"`,
+		"Location": "/a", "Retry-After": "1", "Www-Authenticate": "Bearer", "Access-Control-Allow-Origin": "*", "Ce-Id": "1",
+		"Landfall-Release": "aaaaaaa2", "Link": "</a>; rel=next",
 	}
 	held := []string{
-		"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security", "Nel", "Report-To", "Reporting-Endpoints",
-		"Refresh", "Sourcemap", "Origin-Agent-Cluster", "Speculation-Rules", "Public-Key-Pins", "X-Accel-Redirect", "X-Sendfile", "X-Mine", "Server", "Via",
+		"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security",
+		"Nel", "Report-To", "Reporting-Endpoints", "Refresh", "Sourcemap", "Origin-Agent-Cluster", "Speculation-Rules",
+		"Public-Key-Pins", "X-Accel-Redirect", "X-Sendfile", "X-Mine", "Server", "Via",
 	}
 	server := httptest.NewServer(invoke.Confined(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -51,16 +53,20 @@ func TestConfined(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/early"} {
 		hints := 0
-		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			hints++
-			wantNone("hints", http.Header(h))
-			return nil
-		}})
+		ctx := httptrace.WithClientTrace(t.Context(),
+			&httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+				hints++
+				wantNone("hints", http.Header(h))
+				return nil
+			}})
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := &http.Client{Transport: server.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		client := &http.Client{Transport: server.Client().Transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			}}
 		answer, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)

@@ -59,7 +59,9 @@ func (h *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, err)
 		return
 	}
-	exchange{h.Triggers, h.Deferred, h.Limits, &h.Bodies, h.Logger, r.URL.Path}.serve(w, r, func(e event.Event) []call { return h.calls(may, e) })
+	exchange{h.Triggers, h.Deferred, h.Limits, &h.Bodies, h.Logger, r.URL.Path}.serve(w, r, func(e event.Event) []call {
+		return h.calls(may, e)
+	})
 }
 
 // calls returns a call for each trigger that an event is for, of apps that may be invoked. When there is none, it is

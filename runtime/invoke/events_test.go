@@ -39,8 +39,8 @@ func (m triggers) Call(_ context.Context, c function.Call) (event.Event, error) 
 // events returns the door of triggers, for tokens that may invoke the app that they are called by.
 func events(m triggers) http.Handler {
 	return invoke.Confined(&invoke.Events{
-		Triggers: m, Logger: slog.New(slog.NewJSONHandler(&logtest.Buffer{}, nil)), Limits: event.Limits{Bytes: 1000, Events: 3},
-		Admit: func(r *http.Request) (func(app string) bool, error) {
+		Triggers: m, Logger: slog.New(slog.NewJSONHandler(&logtest.Buffer{}, nil)),
+		Limits: event.Limits{Bytes: 1000, Events: 3}, Admit: func(r *http.Request) (func(app string) bool, error) {
 			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if token == "" {
 				return nil, &landfall.Error{Op: "test", Kind: landfall.Unauthorized, Message: "send a token"}
@@ -70,7 +70,8 @@ func byName(t *registry.Trigger, e event.Event) (event.Event, error) {
 // a batch.
 func TestEventsForSeveral(t *testing.T) {
 	t.Parallel()
-	h := events(triggers{found: []*registry.Trigger{bound("shop", "a"), bound("zoo", "b"), bound("shop", "c")}, run: byName})
+	h := events(triggers{found: []*registry.Trigger{bound("shop", "a"), bound("zoo", "b"), bound("shop", "c")},
+		run: byName})
 	for token, want := range map[string]string{"all": "by a,by b,by c", "shop": "by a,by c"} {
 		for name, body := range map[string]string{"1.0": greet, "0.1": old} {
 			w := ask(h, "POST", invoke.FirePath, token, "application/json", body)
@@ -81,13 +82,15 @@ func TestEventsForSeveral(t *testing.T) {
 					got = append(got, said)
 				}
 			}
-			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/cloudevents-batch+json" || strings.Join(got, ",") != want {
+			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/cloudevents-batch+json" ||
+				strings.Join(got, ",") != want {
 				t.Errorf("%s of %s: got %d %s, want a batch of %s", name, token, w.Code, w.Body, want)
 			}
 		}
 	}
 	w := ask(h, "POST", invoke.RunPath, "zoo", structured, greet)
-	if w.Header().Get("Content-Type") != structured || w.Header().Get(invoke.ReleaseHeader) != "rrrrrrr2" || w.Header().Get(invoke.VersionHeader) != "owf2k7qa" {
+	if w.Header().Get("Content-Type") != structured || w.Header().Get(invoke.ReleaseHeader) != "rrrrrrr2" ||
+		w.Header().Get(invoke.VersionHeader) != "owf2k7qa" {
 		t.Errorf("got %s with %v, want one event, its release and version", w.Body, w.Header())
 	}
 }
@@ -97,17 +100,20 @@ func TestEventsForSeveral(t *testing.T) {
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	all, one := events(triggers{}), door(echo)
-	for path, h := range map[string]http.Handler{invoke.RunPath: all, invoke.FirePath: all, path: one, "/functions/default/nobody": one} {
+	for path, h := range map[string]http.Handler{invoke.RunPath: all, invoke.FirePath: all, path: one,
+		"/functions/default/nobody": one} {
 		r := httptest.NewRequest(http.MethodOptions, path, http.NoBody)
 		r.Header.Set("Webhook-Request-Origin", "sender.example.com")
 		r.Header.Set("Webhook-Request-Callback", "http://sender.example.com/confirm")
 		r.Header.Set("Webhook-Request-Rate", "120")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != http.StatusOK || w.Header().Get("Webhook-Allowed-Origin") != "*" || w.Header().Get("Webhook-Allowed-Rate") != "*" || w.Header().Get("Allow") != "POST" || w.Body.Len() > 0 {
+		if w.Code != http.StatusOK || w.Header().Get("Webhook-Allowed-Origin") != "*" ||
+			w.Header().Get("Webhook-Allowed-Rate") != "*" || w.Header().Get("Allow") != "POST" || w.Body.Len() > 0 {
 			t.Errorf("%s: got %d with %v, want the leave to send", path, w.Code, w.Header())
 		}
-		if other := ask(h, http.MethodOptions, path, "", "", ""); other.Code != http.StatusMethodNotAllowed || other.Header().Get("Webhook-Allowed-Origin") != "" {
+		if other := ask(h, http.MethodOptions, path, "", "", ""); other.Code != http.StatusMethodNotAllowed ||
+			other.Header().Get("Webhook-Allowed-Origin") != "" {
 			t.Errorf("%s, which nobody asked to validate: got %d with %v", path, other.Code, other.Header())
 		}
 	}
@@ -116,7 +122,8 @@ func TestValidation(t *testing.T) {
 // Why an event was not answered is said as at the door of one function.
 func TestEventsFail(t *testing.T) {
 	t.Parallel()
-	busy := &landfall.Error{Kind: landfall.Unavailable, Message: "all are at work", Err: &function.Error{Reason: function.Busy, RetryAfter: 1500 * time.Millisecond}}
+	busy := &landfall.Error{Kind: landfall.Unavailable, Message: "all are at work",
+		Err: &function.Error{Reason: function.Busy, RetryAfter: 1500 * time.Millisecond}}
 	for name, c := range map[string]struct {
 		found  []*registry.Trigger
 		find   error
@@ -126,14 +133,19 @@ func TestEventsFail(t *testing.T) {
 	}{
 		"nothing":       {nil, nil, nil, http.StatusNotFound, ""},
 		"another app's": {[]*registry.Trigger{bound("zoo", "a")}, nil, nil, http.StatusNotFound, ""},
-		"not read yet":  {nil, &landfall.Error{Kind: landfall.Unavailable, Message: "wait"}, nil, http.StatusServiceUnavailable, "1"},
-		"not readable":  {nil, &landfall.Error{Kind: landfall.Invalid, Message: "protocol"}, nil, http.StatusBadRequest, ""},
-		"busy":          {[]*registry.Trigger{bound("shop", "a")}, nil, busy, http.StatusServiceUnavailable, "2"},
-		"timeout":       {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &function.Error{Reason: function.Timeout}}, http.StatusGatewayTimeout, ""},
-		"ended":         {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &function.Error{Reason: function.Exit}}, http.StatusBadGateway, ""},
-		"gone":          {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Kind: landfall.NotFound}, http.StatusBadGateway, ""},
+		"not read yet": {nil, &landfall.Error{Kind: landfall.Unavailable, Message: "wait"}, nil,
+			http.StatusServiceUnavailable, "1"}, "not readable": {nil,
+			&landfall.Error{Kind: landfall.Invalid, Message: "protocol"}, nil, http.StatusBadRequest, ""},
+		"busy": {[]*registry.Trigger{bound("shop", "a")}, nil, busy, http.StatusServiceUnavailable, "2"},
+		"timeout": {[]*registry.Trigger{bound("shop", "a")}, nil,
+			&landfall.Error{Err: &function.Error{Reason: function.Timeout}}, http.StatusGatewayTimeout, ""},
+		"ended": {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &function.Error{Reason: function.Exit}},
+			http.StatusBadGateway, ""}, "gone": {[]*registry.Trigger{bound("shop", "a")}, nil,
+			&landfall.Error{Kind: landfall.NotFound}, http.StatusBadGateway, ""},
 	} {
-		h := events(triggers{c.found, c.find, func(_ *registry.Trigger, e event.Event) (event.Event, error) { return e, c.run }})
+		h := events(triggers{c.found, c.find, func(_ *registry.Trigger, e event.Event) (event.Event, error) {
+			return e, c.run
+		}})
 		w := ask(h, "POST", invoke.FirePath, "shop", structured, greet)
 		if w.Code != c.status || w.Header().Get("Retry-After") != c.retry || !strings.Contains(w.Body.String(), `"error":`) {
 			t.Errorf("%s: got %d %q %s, want %d %q", name, w.Code, w.Header().Get("Retry-After"), w.Body, c.status, c.retry)
@@ -149,8 +161,10 @@ func TestEventsFail(t *testing.T) {
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	h := &invoke.Events{
-		Triggers: triggers{found: []*registry.Trigger{bound("shop", "a")}, run: byName}, Logger: slog.New(slog.DiscardHandler),
-		Admit:  func(*http.Request) (func(app string) bool, error) { return func(string) bool { return true }, nil },
+		Triggers: triggers{found: []*registry.Trigger{bound("shop", "a")}, run: byName},
+		Logger:   slog.New(slog.DiscardHandler), Admit: func(*http.Request) (func(app string) bool, error) {
+			return func(string) bool { return true }, nil
+		},
 		Bodies: invoke.Bodies{Bytes: 3 * int64(len(greet)) / 2, Limit: 100 * time.Millisecond},
 	}
 	server := httptest.NewServer(h)
@@ -162,7 +176,8 @@ func TestBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		fmt.Fprintf(c, "POST /run HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", structured, promised, body)
+		fmt.Fprintf(c, "POST /run HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", structured,
+			promised, body)
 		return c
 	}
 	status := func(c net.Conn) int {
@@ -197,13 +212,15 @@ func TestEventsTooLarge(t *testing.T) {
 		"subject":   func(answer *event.Event) { answer.SetSubject(large) },
 		"error":     func(answer *event.Event) { event.SetError(answer, event.Error{Message: large}) },
 	} {
-		h := events(triggers{found: []*registry.Trigger{bound("shop", "a"), bound("shop", "b")}, run: func(_ *registry.Trigger, e event.Event) (event.Event, error) {
-			answer := event.Answer(e, "answer")
-			fill(&answer)
-			return answer, nil
-		}})
+		h := events(triggers{found: []*registry.Trigger{bound("shop", "a"), bound("shop", "b")},
+			run: func(_ *registry.Trigger, e event.Event) (event.Event, error) {
+				answer := event.Answer(e, "answer")
+				fill(&answer)
+				return answer, nil
+			}})
 		w := ask(h, "POST", invoke.FirePath, "shop", structured, greet)
-		if w.Code != http.StatusOK || strings.Count(w.Body.String(), large) != 1 || !strings.Contains(w.Body.String(), "bytes of all answers") {
+		if w.Code != http.StatusOK || strings.Count(w.Body.String(), large) != 1 ||
+			!strings.Contains(w.Body.String(), "bytes of all answers") {
 			t.Errorf("%s: got %d and %d bytes, want one answer and an error that names the limit", where, w.Code, w.Body.Len())
 		}
 	}
@@ -212,9 +229,10 @@ func TestEventsTooLarge(t *testing.T) {
 // Who says no more after the request, and is taken for gone, is not told that all is well.
 func TestEventsCanceled(t *testing.T) {
 	t.Parallel()
-	h := events(triggers{found: []*registry.Trigger{bound("shop", "a")}, run: func(*registry.Trigger, event.Event) (event.Event, error) {
-		return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Canceled, Message: "the call was given up"}
-	}})
+	h := events(triggers{found: []*registry.Trigger{bound("shop", "a")},
+		run: func(*registry.Trigger, event.Event) (event.Event, error) {
+			return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Canceled, Message: "the call was given up"}
+		}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, invoke.FirePath, strings.NewReader(greet))

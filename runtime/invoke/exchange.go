@@ -66,8 +66,8 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 			}
 			if size += event.SizeOf(answer); err == nil && size > maxAnswers {
 				err = &landfall.Error{
-					Op: "invoke.serve", Message: fmt.Sprintf("the answers of the request are too large: the limit %q is %d", limitAnswers, maxAnswers),
-					Err: &function.Error{Reason: function.TooLarge},
+					Op: "invoke.serve", Message: fmt.Sprintf("the answers of the request are too large: the limit %q is %d",
+						limitAnswers, maxAnswers), Err: &function.Error{Reason: function.TooLarge},
 				}
 			}
 			if err != nil {
@@ -156,7 +156,8 @@ func (x exchange) fail(w http.ResponseWriter, r *http.Request, form event.Form, 
 		w.Header().Set("Retry-After", "1")
 	}
 	if r.Context().Err() == nil { // else the client is gone, or says no more, and still has to be told
-		x.logger.WarnContext(r.Context(), "function not called", "path", r.URL.Path, "status", status, "execution", event.ExecutionOf(request), "error", err)
+		x.logger.WarnContext(r.Context(), "function not called", "path", r.URL.Path, "status", status, "execution",
+			event.ExecutionOf(request), "error", err)
 	}
 	_ = event.Write(w, status, form, ErrorEvent(request, err)) // the client may be gone
 }

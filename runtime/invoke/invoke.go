@@ -94,7 +94,8 @@ func (h *Handler) find(r *http.Request, action Action) (*landfall.Function, erro
 	}
 	ref, err := landfall.ParseReference(strings.TrimPrefix(r.URL.Path, Path))
 	if err != nil {
-		return nil, &landfall.Error{Op: "invoke", Kind: landfall.NotFound, Message: "the address is " + Path + "NAMESPACE/NAME:VERSION", Err: err}
+		return nil, &landfall.Error{Op: "invoke", Kind: landfall.NotFound,
+			Message: "the address is " + Path + "NAMESPACE/NAME:VERSION", Err: err}
 	}
 	f, err := h.Find(r.Context(), ref)
 	if err != nil {
@@ -213,8 +214,8 @@ func describe(f *landfall.Function, host string) description {
 	d := description{
 		ID: AddressOf(f), Namespace: f.Namespace, Name: f.Name, Version: f.Version, Number: f.Number, URL: AddressOf(f),
 		Image:   path.Join(host, images.Reference(f)),
-		Runtime: runtime{f.Environment.Name, f.Environment.Image}, Entry: f.Entrypoint, Package: f.Package.Digest, Config: []string{},
-		Resources: resources{
+		Runtime: runtime{f.Environment.Name, f.Environment.Image}, Entry: f.Entrypoint, Package: f.Package.Digest,
+		Config: []string{}, Resources: resources{
 			Memory: f.Resources.Memory, CPUs: f.Resources.MilliCPU, Disk: f.Resources.Disk,
 			Timeout: int64(f.Resources.Timeout.Seconds()), IdleTimeout: int64(f.Resources.IdleTimeout.Seconds()),
 			KeepWarm: f.Resources.KeepWarm,

@@ -26,8 +26,10 @@ func (f functions) Call(_ context.Context, c function.Call) (event.Event, error)
 func hello() *landfall.Function {
 	return &landfall.Function{
 		ID: "x", App: "1", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3, Entrypoint: "hello.main",
-		Environment: landfall.Environment{Name: "python", Image: "fission/python-env"}, Config: map[string]string{"secret": "canary", "currency": "EUR"},
-		Resources: landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: 5 * time.Second, IdleTimeout: time.Minute},
+		Environment: landfall.Environment{Name: "python", Image: "fission/python-env"},
+		Config:      map[string]string{"secret": "canary", "currency": "EUR"},
+		Resources: landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: 5 * time.Second,
+			IdleTimeout: time.Minute},
 	}
 }
 
@@ -39,7 +41,8 @@ func door(run functions) http.Handler {
 			case ref.Namespace != "default" || ref.Name != "hello":
 				return nil, &landfall.Error{Op: "test", Kind: landfall.NotFound, Message: "there is no such function"}
 			case ref.Selector == "9":
-				return nil, &landfall.Error{Op: "test", Kind: landfall.NotFound, Message: `there is no such function version; the newest is "1"`}
+				return nil, &landfall.Error{Op: "test", Kind: landfall.NotFound,
+					Message: `there is no such function version; the newest is "1"`}
 			}
 			return hello(), nil
 		},
@@ -61,7 +64,8 @@ func door(run functions) http.Handler {
 			}
 			return nil
 		},
-		Functions: run, Host: "functions.example.com", Logger: slog.New(slog.NewJSONHandler(&logtest.Buffer{}, nil)), Limits: event.Limits{Bytes: 1000, Events: 3},
+		Functions: run, Host: "functions.example.com", Logger: slog.New(slog.NewJSONHandler(&logtest.Buffer{}, nil)),
+		Limits: event.Limits{Bytes: 1000, Events: 3},
 	})
 }
 
@@ -125,19 +129,22 @@ func TestDescription(t *testing.T) {
 		t.Errorf("url: got %v", got["url"])
 	}
 	// E-044: what is needed to run it, as its author said it
-	for name, want := range map[string]any{"namespace": "default", "name": "hello", "version": "owf2k7qa", "number": 3.0, "image": "functions.example.com/default/hello:owf2k7qa", "entrypoint": "hello.main"} {
+	for name, want := range map[string]any{"namespace": "default", "name": "hello", "version": "owf2k7qa", "number": 3.0,
+		"image": "functions.example.com/default/hello:owf2k7qa", "entrypoint": "hello.main"} {
 		if got[name] != want {
 			t.Errorf("%s: got %v, want %v", name, got[name], want)
 		}
 	}
 	resources, _ := got["resources"].(map[string]any)
 	// E-082: memory, cpus in thousandths, disk, timeout and idle_timeout
-	for name, want := range map[string]any{"memory": 67108864.0, "cpus": 500.0, "disk": 1048576.0, "timeout": 5.0, "idle_timeout": 60.0} {
+	for name, want := range map[string]any{"memory": 67108864.0, "cpus": 500.0, "disk": 1048576.0, "timeout": 5.0,
+		"idle_timeout": 60.0} {
 		if resources[name] != want {
 			t.Errorf("%s: got %v, want %v", name, resources[name], want)
 		}
 	}
-	if strings.Contains(w.Body.String(), "canary") || !strings.Contains(w.Body.String(), `"config":["currency","secret"]`) {
+	if strings.Contains(w.Body.String(), "canary") ||
+		!strings.Contains(w.Body.String(), `"config":["currency","secret"]`) {
 		t.Errorf("configuration: got %s, want names and no values", w.Body)
 	}
 }
@@ -153,19 +160,23 @@ func TestCall(t *testing.T) {
 	}{
 		"structured": {structured, greet, nil, structured, `"data":"got hi"`},
 		"plain JSON": {"application/json", greet, nil, structured, `"data":"got hi"`},
-		"binary":     {"text/plain", "hi", []string{"ce-specversion", "1.0", "ce-id", "1", "ce-source", "/me", "ce-type", "greet"}, "text/plain", "got hi"},
-		"batch":      {"application/cloudevents-batch+json", "[" + greet + "," + greet + "]", nil, "application/cloudevents-batch+json", `"data":"got hi"`},
-		"0.1":        {"application/json", old, nil, structured, `"event-type":"greet"`},
+		"binary": {"text/plain", "hi", []string{"ce-specversion", "1.0", "ce-id", "1", "ce-source", "/me", "ce-type",
+			"greet"}, "text/plain", "got hi"},
+		"batch": {"application/cloudevents-batch+json", "[" + greet + "," + greet + "]", nil,
+			"application/cloudevents-batch+json", `"data":"got hi"`},
+		"0.1": {"application/json", old, nil, structured, `"event-type":"greet"`},
 	} {
 		w := ask(h, "POST", path, "caller", c.contentType, c.body, c.headers...)
-		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || !strings.HasPrefix(got, c.answerType) || !strings.Contains(w.Body.String(), c.says) {
+		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || !strings.HasPrefix(got, c.answerType) ||
+			!strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s: got %d %s %s, want %s with %s", name, w.Code, got, w.Body, c.answerType, c.says)
 		}
 		if w.Header().Get(invoke.VersionHeader) != "owf2k7qa" || w.Header().Get(invoke.ExecutionHeader) == "" {
 			t.Errorf("%s: the headers are %v, want the version and the execution", name, w.Header())
 		}
 		// what a function made is not for browsers
-		if w.Header().Get("Content-Security-Policy") != "sandbox; default-src 'none'" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		if w.Header().Get("Content-Security-Policy") != "sandbox; default-src 'none'" ||
+			w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: the headers are %v, want those that no browser runs", name, w.Header())
 		}
 	}
@@ -175,7 +186,8 @@ func TestCallRefused(t *testing.T) {
 	t.Parallel()
 	fails := func(err error) functions { return func(event.Event) (event.Event, error) { return event.Event{}, err } }
 	because := func(reason function.Reason) functions {
-		return fails(&landfall.Error{Op: "test", Message: "the function did not", Err: &function.Error{Reason: reason, Trace: "at line 3", RetryAfter: 1500 * time.Millisecond}})
+		return fails(&landfall.Error{Op: "test", Message: "the function did not",
+			Err: &function.Error{Reason: reason, Trace: "at line 3", RetryAfter: 1500 * time.Millisecond}})
 	}
 	for name, c := range map[string]struct {
 		run                             functions
@@ -186,23 +198,31 @@ func TestCallRefused(t *testing.T) {
 		"no token":             {echo, "POST", path, "", greet, "application/problem+json", 401, "send a token"},
 		"another scope":        {echo, "POST", path, "reader", greet, "application/problem+json", 403, "scope invoke"},
 		"a function of others": {echo, "POST", path, "stranger", greet, "application/problem+json", 404, "no such function"},
-		"no function":          {echo, "POST", "/functions/default/hallo", "caller", greet, "application/problem+json", 404, "no such function"},
-		"no version":           {echo, "GET", "/functions/default/hello:9", "caller", "", "application/problem+json", 404, "no such function"},
-		"no address":           {echo, "GET", "/functions/a/b/c", "caller", "", "application/problem+json", 404, "NAMESPACE/NAME:VERSION"},
-		"another method":       {echo, "DELETE", path, "caller", "", "application/problem+json", 405, `called by POST","kind":"not-found"`},
+		"no function": {echo, "POST", "/functions/default/hallo", "caller", greet, "application/problem+json", 404,
+			"no such function"},
+		"no version": {echo, "GET", "/functions/default/hello:9", "caller", "", "application/problem+json", 404,
+			"no such function"},
+		"no address": {echo, "GET", "/functions/a/b/c", "caller", "", "application/problem+json", 404,
+			"NAMESPACE/NAME:VERSION"},
+		"another method": {echo, "DELETE", path, "caller", "", "application/problem+json", 405,
+			`called by POST","kind":"not-found"`},
 		// what is no event is refused with an event that says so
-		"no event":        {echo, "POST", path, "caller", "hi", structured, 400, `error`},
-		"another version": {echo, "POST", path, "caller", strings.Replace(greet, `"1.0"`, `"2.0"`, 1), structured, 400, "specversion"},
-		"no source":       {echo, "POST", path, "caller", strings.Replace(greet, `"source":"/me",`, "", 1), structured, 400, "source"},
+		"no event": {echo, "POST", path, "caller", "hi", structured, 400, `error`},
+		"another version": {echo, "POST", path, "caller", strings.Replace(greet, `"1.0"`, `"2.0"`, 1), structured, 400,
+			"specversion"},
+		"no source": {echo, "POST", path, "caller", strings.Replace(greet, `"source":"/me",`, "", 1), structured,
+			400, "source"},
 		// N-022: the limit is named
-		"too large": {echo, "POST", path, "caller", strings.Replace(greet, "hi", strings.Repeat("x", 1000), 1), structured, 413, "event bytes"},
-		"busy":      {because(function.Busy), "POST", path, "caller", greet, structured, 503, "busy"},
-		"timeout":   {because(function.Timeout), "POST", path, "caller", greet, structured, 504, "timeout"},
-		"exit":      {because(function.Exit), "POST", path, "caller", greet, structured, 502, "at line 3"},
-		"off":       {fails(&landfall.Error{Op: "test", Kind: landfall.Forbidden, Message: "functions are refused here"}), "POST", path, "caller", greet, structured, 503, "refused here"},
+		"too large": {echo, "POST", path, "caller", strings.Replace(greet, "hi", strings.Repeat("x", 1000), 1), structured,
+			413, "event bytes"}, "busy": {because(function.Busy), "POST", path, "caller", greet, structured, 503, "busy"},
+		"timeout": {because(function.Timeout), "POST", path, "caller", greet, structured, 504, "timeout"},
+		"exit":    {because(function.Exit), "POST", path, "caller", greet, structured, 502, "at line 3"},
+		"off": {fails(&landfall.Error{Op: "test", Kind: landfall.Forbidden, Message: "functions are refused here"}),
+			"POST", path, "caller", greet, structured, 503, "refused here"},
 	} {
 		w := ask(door(c.run), c.method, c.path, c.token, structured, c.body)
-		if got := w.Header().Get("Content-Type"); w.Code != c.status || !strings.HasPrefix(got, c.kind) || !strings.Contains(w.Body.String(), c.says) {
+		if got := w.Header().Get("Content-Type"); w.Code != c.status || !strings.HasPrefix(got, c.kind) ||
+			!strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s: got %d %s %s, want %d %s with %s", name, w.Code, got, w.Body, c.status, c.kind, c.says)
 		}
 		if c.kind != structured {

@@ -128,7 +128,8 @@ const unmeasured = -1
 // the same name is the same. The folder stays until Keep leaves it out. Internal when the archive is not what it should
 // be, and Invalid when it has what no package may have: then it is not read again for a minute. The error of the store
 // or of install otherwise, and then the next call tries again.
-func (c *Cache) Open(ctx context.Context, name string, a Archive, install func(ctx context.Context, dir string) error) (string, error) {
+func (c *Cache) Open(ctx context.Context, name string, a Archive,
+	install func(ctx context.Context, dir string) error) (string, error) {
 	at := filepath.Join(c.dir, name)
 	for {
 		f, mine := c.claim(name)
@@ -259,7 +260,8 @@ func (c *Cache) putAway(names func() map[string]bool) (old []string, err error) 
 			continue
 		}
 		dir := filepath.Join(c.dir, ".old-"+rand.Text())
-		if failed := os.Rename(filepath.Join(c.dir, name), dir); failed != nil { // which needs no space: a full disk is why it is put away
+		// which needs no space: a full disk is why it is put away
+		if failed := os.Rename(filepath.Join(c.dir, name), dir); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
@@ -270,7 +272,8 @@ func (c *Cache) putAway(names func() map[string]bool) (old []string, err error) 
 }
 
 // make unpacks an archive beside its place, and moves it there when it is whole.
-func (c *Cache) make(ctx context.Context, at string, a Archive, install func(ctx context.Context, dir string) error) error {
+func (c *Cache) make(ctx context.Context, at string, a Archive,
+	install func(ctx context.Context, dir string) error) error {
 	temp, err := os.MkdirTemp(c.dir, ".new-")
 	if err != nil {
 		return failed("the folder of unpacked packages cannot be written", err)
@@ -330,7 +333,8 @@ func (c *Cache) unpack(dir string, zipped io.ReaderAt, size int64) error {
 	err := unpack.Zip(dir, "the package", zipped, size, unpack.Limits(c.limits))
 	switch {
 	case errors.Is(err, unpack.ErrNoZip):
-		return &landfall.Error{Op: "packages.Open", Message: "a function's package is no zip archive", Err: errors.Join(errArchive, err)}
+		return &landfall.Error{Op: "packages.Open", Message: "a function's package is no zip archive",
+			Err: errors.Join(errArchive, err)}
 	case err != nil && landfall.KindOf(err) != landfall.Invalid:
 		return failed("a package cannot be unpacked", err)
 	}

@@ -115,7 +115,8 @@ func (s scene) left(t *testing.T) []string {
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	data := archive(t, entry{"main.py", "print()", 0o600}, entry{"bin/tool", "#!/bin/sh", 0o700}, entry{"bin/", "", fs.ModeDir | 0o700})
+	data := archive(t, entry{"main.py", "print()", 0o600}, entry{"bin/tool", "#!/bin/sh", 0o700},
+		entry{"bin/", "", fs.ModeDir | 0o700})
 	s := open(t, packages.Limits{}, map[string][]byte{"a": data})
 	installed := 0
 	install := func(_ context.Context, dir string) error {
@@ -125,14 +126,16 @@ func TestOpen(t *testing.T) {
 	var dir string
 	for range 2 {
 		var err error
-		if dir, err = s.Cache.Open(t.Context(), "one", packages.Archive{Key: "a", Digest: digest(data)}, install); err != nil {
+		if dir, err = s.Cache.Open(t.Context(), "one", packages.Archive{Key: "a", Digest: digest(data)},
+			install); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if installed != 1 || s.opened != 1 {
 		t.Errorf("it was read %d times and installed %d times, want once", s.opened, installed)
 	}
-	for name, mode := range map[string]fs.FileMode{".": fs.ModeDir | 0o755, "main.py": 0o644, "bin": fs.ModeDir | 0o755, "bin/tool": 0o755} {
+	for name, mode := range map[string]fs.FileMode{".": fs.ModeDir | 0o755, "main.py": 0o644, "bin": fs.ModeDir | 0o755,
+		"bin/tool": 0o755} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v %v, want %s: processes of other users read it", name, info, err, mode)
@@ -160,12 +163,14 @@ func TestOpenRefuses(t *testing.T) {
 		"another folder":   {archive(t, entry{"../out", "x", 0o644}), "no plain file inside it", landfall.Invalid},
 		"an absolute path": {archive(t, entry{"/etc/out", "x", 0o644}), "no plain file inside it", landfall.Invalid},
 		"a backslash":      {archive(t, entry{`a\b`, "x", 0o644}), "no plain file inside it", landfall.Invalid},
-		"a link":           {archive(t, entry{"l", "/etc/passwd", fs.ModeSymlink | 0o777}), "leads out of it", landfall.Invalid},
-		"a device":         {archive(t, entry{"d", "", fs.ModeDevice | 0o644}), "no plain file inside it", landfall.Invalid},
-		"a file twice":     {archive(t, entry{"a", "1", 0o644}, entry{"a", "2", 0o644}), `"a" twice`, landfall.Invalid},
-		"many files":       {archive(t, entry{"a", "1", 0o644}, entry{"b", "", 0o644}, entry{"c", "", 0o644}, entry{"d", "", 0o644}), "4 files; the limit is 3", landfall.Invalid},
-		"many bytes":       {archive(t, entry{"a", strings.Repeat("x", 60), 0o644}, entry{"b", strings.Repeat("x", 60), 0o644}), "more bytes than the limit", landfall.Invalid},
-		"no archive":       {[]byte("text"), "no zip archive", landfall.Internal},
+		"a link": {archive(t, entry{"l", "/etc/passwd", fs.ModeSymlink | 0o777}), "leads out of it",
+			landfall.Invalid},
+		"a device":     {archive(t, entry{"d", "", fs.ModeDevice | 0o644}), "no plain file inside it", landfall.Invalid},
+		"a file twice": {archive(t, entry{"a", "1", 0o644}, entry{"a", "2", 0o644}), `"a" twice`, landfall.Invalid},
+		"many files": {archive(t, entry{"a", "1", 0o644}, entry{"b", "", 0o644}, entry{"c", "", 0o644},
+			entry{"d", "", 0o644}), "4 files; the limit is 3", landfall.Invalid},
+		"many bytes": {archive(t, entry{"a", strings.Repeat("x", 60), 0o644}, entry{"b", strings.Repeat("x", 60), 0o644}),
+			"more bytes than the limit", landfall.Invalid}, "no archive": {[]byte("text"), "no zip archive", landfall.Internal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,7 +201,8 @@ func TestOpenAgain(t *testing.T) {
 	s.stored["a"] = append(bytes.Clone(data), 0)
 	before := s.opened
 	for range 3 {
-		if _, err := s.Cache.Open(t.Context(), "one", a, nothing); err == nil || !strings.Contains(landfall.MessageOf(err), "damaged") {
+		if _, err := s.Cache.Open(t.Context(), "one", a, nothing); err == nil ||
+			!strings.Contains(landfall.MessageOf(err), "damaged") {
 			t.Errorf("a damaged object: %v", err)
 		}
 	}
@@ -216,7 +222,9 @@ func TestOpenAgain(t *testing.T) {
 		t.Errorf("Keep: %v; %q is left", err, s.left(t))
 	}
 	broken := errors.New("broken")
-	if _, err := s.Cache.Open(t.Context(), "three", a, func(context.Context, string) error { return broken }); !errors.Is(err, broken) {
+	if _, err := s.Cache.Open(t.Context(), "three", a, func(context.Context, string) error {
+		return broken
+	}); !errors.Is(err, broken) {
 		t.Errorf("install fails: %v", err)
 	}
 	if _, err := s.Cache.Open(t.Context(), "three", a, nothing); err != nil {

@@ -219,7 +219,8 @@ func TestExpired(t *testing.T) {
 		asked = nil
 		got, err := r.Expired(t.Context(), c.app, c.selector, c.joined)
 		if err != nil || got != c.want || strings.Join(asked, " ") != c.asked {
-			t.Errorf("%s of %s: got %q, %v and the question %q, want %q and %q", c.selector, c.app, got, err, asked, c.want, c.asked)
+			t.Errorf("%s of %s: got %q, %v and the question %q, want %q and %q", c.selector, c.app, got, err, asked,
+				c.want, c.asked)
 		}
 	}
 	src.gate = nil
@@ -232,7 +233,8 @@ func TestExpired(t *testing.T) {
 		}
 	}
 	src.set(func() { src.err = &landfall.Error{Kind: landfall.Unavailable, Err: errors.New("no database")} })
-	if got, err := r.Expired(t.Context(), long, "xxxxxxx2", false); landfall.KindOf(err) != landfall.Unavailable || got != "" {
+	if got, err := r.Expired(t.Context(), long, "xxxxxxx2", false); landfall.KindOf(err) != landfall.Unavailable ||
+		got != "" {
 		t.Errorf("got %q, %v while the source fails, want it unavailable", got, err)
 	}
 }
@@ -241,7 +243,8 @@ func TestExpired(t *testing.T) {
 func TestExpiredIsBounded(t *testing.T) {
 	t.Parallel()
 	const all = 1000
-	src := &slowSource{source: source{apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2")}}, let: make(chan struct{})}
+	src := &slowSource{source: source{apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2")}},
+		let: make(chan struct{})}
 	r := &registry.Registry{Source: src}
 	mustRefresh(t, r)
 	refused, known := make(chan error, all), make(chan landfall.UID, all)
@@ -436,8 +439,11 @@ func TestPollReadsWhatChanged(t *testing.T) {
 		return a
 	}
 	var reads []string
-	src := &source{changes: 2, beats: make(chan int64), gate: func(read string) { reads = append(reads, read) }, apps: map[string]registry.App{
-		"1": shown("1", "shop", "aaaaaaa2", 1), "2": shown("2", "blog", "bbbbbbb2", 2), "3": shown("3", "docs", "ccccccc2", 2)}}
+	src := &source{changes: 2, beats: make(chan int64), gate: func(read string) {
+		reads = append(reads, read)
+	}, apps: map[string]registry.App{
+		"1": shown("1", "shop", "aaaaaaa2", 1), "2": shown("2", "blog", "bbbbbbb2", 2),
+		"3": shown("3", "docs", "ccccccc2", 2)}}
 	r := &registry.Registry{Source: src, Peers: src, Interval: time.Microsecond}
 	if err := r.Open(ctx); err != nil {
 		t.Fatal(err)
@@ -635,7 +641,8 @@ func TestConcurrentRefreshes(t *testing.T) {
 // An app that cannot be read when everything begins holds no other back, and is there as soon as it can be.
 func TestOpenWithAnAppThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	src := &source{apps: map[string]registry.App{"1": {ID: "1", Name: "shop", Unread: true}, "2": app("2", "blog", "bbbbbbb2")}, broken: "1", changes: 7}
+	src := &source{apps: map[string]registry.App{"1": {ID: "1", Name: "shop", Unread: true},
+		"2": app("2", "blog", "bbbbbbb2")}, broken: "1", changes: 7}
 	r := &registry.Registry{Source: src, Peers: src, Interval: time.Millisecond}
 	if err := r.Open(t.Context()); err != nil {
 		t.Fatal(err)

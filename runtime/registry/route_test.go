@@ -64,7 +64,8 @@ func TestFindRoute(t *testing.T) {
 func TestFindExpression(t *testing.T) {
 	t.Parallel()
 	all := []registry.Route{
-		{Trigger: &registry.Trigger{Name: "pages"}, Patterns: []string{`GET /chat/{html:[a-z.\/]+}`, `POST /chat/{html:[a-z.\/]+}`}},
+		{Trigger: &registry.Trigger{Name: "pages"},
+			Patterns: []string{`GET /chat/{html:[a-z.\/]+}`, `POST /chat/{html:[a-z.\/]+}`}},
 		{Trigger: &registry.Trigger{Name: "rooms"}, Patterns: []string{`GET /chat/rooms/{id:[0-9a-z]+}`}},
 		{Trigger: &registry.Trigger{Name: "exact"}, Patterns: []string{"GET /chat/app.html"}},
 		{Trigger: &registry.Trigger{Name: "below"}, Patterns: []string{"GET /chat", "GET /chat/"}},

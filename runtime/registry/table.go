@@ -14,18 +14,19 @@ import (
 
 // App is one app as the Source knows it. A table keeps its maps and slices: nobody changes them afterwards.
 type App struct {
-	ID        string
-	Name      string                  // its host name
-	Deleted   bool                    // every address answers that it is gone
-	Removed   bool                    // it was deleted, and its content is gone, too
-	Live      landfall.UID            // empty while nothing is live
-	Latest    landfall.UID            // the accessible release that production applied last; empty when there is none
-	Releases  []Release               // those that are accessible
-	Tags      map[string]landfall.UID // tag name to release
-	SignedIn  bool                    // releases that are not live are only for those who signed in
-	KeepFiles time.Duration           // for how long files of releases that were live are served where the live one has none
-	Unread    bool                    // nothing but ID and Name is known: it is read again until it can be
-	Changed   int64                   // number of the newest change that the Source made to the app
+	ID       string
+	Name     string                  // its host name
+	Deleted  bool                    // every address answers that it is gone
+	Removed  bool                    // it was deleted, and its content is gone, too
+	Live     landfall.UID            // empty while nothing is live
+	Latest   landfall.UID            // the accessible release that production applied last; empty when there is none
+	Releases []Release               // those that are accessible
+	Tags     map[string]landfall.UID // tag name to release
+	SignedIn bool                    // releases that are not live are only for those who signed in
+	// for how long files of releases that were live are served where the live one has none
+	KeepFiles time.Duration
+	Unread    bool  // nothing but ID and Name is known: it is read again until it can be
+	Changed   int64 // number of the newest change that the Source made to the app
 }
 
 // Release is one release of an app.
@@ -287,7 +288,9 @@ func past(releases map[landfall.UID]*Release, live *Release) (all []*Release) {
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b *Release) int { return cmp.Or(b.LiveUntil.Compare(a.LiveUntil), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, func(a, b *Release) int {
+		return cmp.Or(b.LiveUntil.Compare(a.LiveUntil), cmp.Compare(a.ID, b.ID))
+	})
 	return all
 }
 

@@ -100,7 +100,8 @@ func TestResolve(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	app := registry.App{ID: "1", Name: "shop", Releases: []registry.Release{
-		{ID: "abcdef23", Commit: firstCommit}, {ID: "bbbbbbb2", Commit: "abcdef2300000000000000000000000000000000"}, {ID: "ccccccc2"},
+		{ID: "abcdef23", Commit: firstCommit}, {ID: "bbbbbbb2", Commit: "abcdef2300000000000000000000000000000000"},
+		{ID: "ccccccc2"},
 	}, Tags: map[string]landfall.UID{"abcdef23": "ccccccc2", "3f9c1ab": "ccccccc2"}}
 	table := registry.New([]registry.App{app})
 	if got := table.Resolve("shop", "abcdef23", false).Release.ID; got != "abcdef23" {
@@ -137,7 +138,8 @@ func TestSignedIn(t *testing.T) {
 	app := shop()
 	app.SignedIn = true
 	table := registry.New([]registry.App{app})
-	for selector, want := range map[string]bool{"": false, "live": false, "bbbbbbb2": false, "beta": true, "latest": true, "aaaaaaa2": true, "3f9c1ab0": true} {
+	for selector, want := range map[string]bool{"": false, "live": false, "bbbbbbb2": false, "beta": true, "latest": true,
+		"aaaaaaa2": true, "3f9c1ab0": true} {
 		if got := table.Resolve("shop", selector, false); got.Outcome != registry.Found || got.SignedIn != want {
 			t.Errorf("%q: got %+v, want that it is only for who signed in: %t", selector, got, want)
 		}
@@ -161,7 +163,8 @@ func TestUnits(t *testing.T) {
 func TestLiveTriggers(t *testing.T) {
 	t.Parallel()
 	trigger := func(release landfall.UID, id string) *registry.Trigger {
-		return &registry.Trigger{Trigger: landfall.Trigger{Resources: landfall.Resources{Memory: 7}}, Name: "hook", Release: release, Function: &landfall.Function{ID: id, Resources: landfall.Resources{Memory: 1, KeepWarm: 2}}}
+		return &registry.Trigger{Trigger: landfall.Trigger{Resources: landfall.Resources{Memory: 7}}, Name: "hook",
+			Release: release, Function: &landfall.Function{ID: id, Resources: landfall.Resources{Memory: 1, KeepWarm: 2}}}
 	}
 	first, second := trigger("first", "hello 1"), trigger("second", "hello 2")
 	table := registry.New([]registry.App{

@@ -89,7 +89,9 @@ func (t *Table) Trigger(release landfall.UID, name, function string) *Trigger {
 				continue
 			}
 			for _, trigger := range r.Triggers {
-				if trigger.Name == name && slices.ContainsFunc(trigger.Functions(), func(f *landfall.Function) bool { return f.ID == function }) {
+				if trigger.Name == name && slices.ContainsFunc(trigger.Functions(), func(f *landfall.Function) bool {
+					return f.ID == function
+				}) {
 					return trigger
 				}
 			}
@@ -112,7 +114,8 @@ func (t *Table) Triggers(kind landfall.UnitKind) []*Trigger {
 		}
 	}
 	slices.SortFunc(all, func(a, b *Trigger) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.AppName, b.AppName), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.AppName, b.AppName),
+			strings.Compare(a.Name, b.Name))
 	})
 	return all
 }

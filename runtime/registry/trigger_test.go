@@ -15,7 +15,8 @@ func TestTriggers(t *testing.T) {
 		var all []*registry.Trigger
 		for _, name := range []string{"b", "a"} {
 			for _, kind := range []landfall.UnitKind{landfall.TimeTrigger, landfall.HTTPTrigger} {
-				all = append(all, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind}, Namespace: namespace, AppName: app, Name: name})
+				all = append(all, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind}, Namespace: namespace, AppName: app,
+					Name: name})
 			}
 		}
 		return all
@@ -24,7 +25,8 @@ func TestTriggers(t *testing.T) {
 		return registry.App{ID: name, Name: name, Deleted: deleted, Live: "bbbbbbbb", Releases: []registry.Release{
 			{ID: "aaaaaaaa", Triggers: triggers("preview", name)}, {ID: "bbbbbbbb", Triggers: triggers(namespace, name)}}}
 	}
-	table := registry.New([]registry.App{app("team", "zoo", false), app("default", "shop", false), app("default", "gone", true), {ID: "new", Name: "new"}})
+	table := registry.New([]registry.App{app("team", "zoo", false), app("default", "shop", false),
+		app("default", "gone", true), {ID: "new", Name: "new"}})
 	got := ""
 	for _, trigger := range table.Triggers(landfall.TimeTrigger) {
 		got += strings.TrimPrefix(trigger.Source(), "/r") + " "
@@ -42,10 +44,12 @@ func TestTriggers(t *testing.T) {
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	triggers := func(id string) []*registry.Trigger {
-		return []*registry.Trigger{{Function: &landfall.Function{ID: id}}, {}, {Shares: []registry.Share{{}, {Function: &landfall.Function{ID: id}}}}}
+		return []*registry.Trigger{{Function: &landfall.Function{ID: id}}, {},
+			{Shares: []registry.Share{{}, {Function: &landfall.Function{ID: id}}}}}
 	}
 	table := registry.New([]registry.App{
-		{ID: "1", Name: "shop", Live: "bbbbbbbb", Releases: []registry.Release{{ID: "aaaaaaaa", Triggers: triggers("old")}, {ID: "bbbbbbbb", Triggers: triggers("new")}, {ID: "cccccccc"}}},
+		{ID: "1", Name: "shop", Live: "bbbbbbbb", Releases: []registry.Release{{ID: "aaaaaaaa", Triggers: triggers("old")},
+			{ID: "bbbbbbbb", Triggers: triggers("new")}, {ID: "cccccccc"}}},
 		{ID: "2", Name: "zoo", Deleted: true, Releases: []registry.Release{{ID: "aaaaaaaa", Triggers: triggers("deleted")}}},
 	})
 	got := table.Functions()
@@ -59,7 +63,8 @@ func TestChoose(t *testing.T) {
 	t.Parallel()
 	old, next := &landfall.Function{ID: "old"}, &landfall.Function{ID: "next"}
 	for percent := range 101 {
-		trigger := registry.Trigger{Shares: []registry.Share{{Function: old, Percent: 100 - percent}, {Function: next, Percent: percent}}}
+		trigger := registry.Trigger{Shares: []registry.Share{{Function: old, Percent: 100 - percent},
+			{Function: next, Percent: percent}}}
 		got := 0
 		for drawn := range 100 {
 			if trigger.Choose(drawn) == next {

@@ -93,7 +93,8 @@ func (s *stub) at() string { return s.Listener.Addr().String() }
 
 func busy(w http.ResponseWriter, r *http.Request) {
 	rpc.WriteError(w, r, event.Structured, ask("x", ""), &landfall.Error{
-		Kind: landfall.Unavailable, Message: "as many as may be", Err: &function.Error{Reason: function.Busy, RetryAfter: 2 * time.Second},
+		Kind: landfall.Unavailable, Message: "as many as may be",
+		Err: &function.Error{Reason: function.Busy, RetryAfter: 2 * time.Second},
 	})
 }
 
@@ -108,7 +109,8 @@ func TestBusyElsewhere(t *testing.T) {
 	w := newWorld(t)
 	f := w.function("greet", counter)
 	one, two, three := newStub(t, busy), newStub(t, busy), newStub(t, busy)
-	_, err := w.router(nil, one.at(), two.at(), three.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
+	_, err := w.router(nil, one.at(), two.at(), three.at()).Call(t.Context(),
+		function.Call{Function: f, Event: ask("good", "")})
 	if reason(err) != function.Busy || landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("where all are busy the error is %v, want that", err)
 	}
@@ -119,13 +121,15 @@ func TestBusyElsewhere(t *testing.T) {
 	full := newStub(t, busy)
 	r := w.router(nil, full.at(), at)
 	for range 10 {
-		count(t, r, w.function("other", counter), "good") // of which nobody has a process: the one and the other are asked first
+		// of which nobody has a process: the one and the other are asked first
+		count(t, r, w.function("other", counter), "good")
 	}
 	if full.calls.Load() == 0 {
 		t.Error("the busy runner was never asked")
 	}
 	alone := w.router(nil, full.at())
-	if _, err := alone.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); reason(err) != function.Busy {
+	if _, err := alone.Call(t.Context(), function.Call{Function: f,
+		Event: ask("good", "")}); reason(err) != function.Busy {
 		t.Errorf("where there is no other one the error is %v, want that it is busy", err)
 	}
 }
@@ -177,7 +181,8 @@ func TestHostileAnswers(t *testing.T) {
 				_, _ = out.Write(body)
 			})
 			for _, r := range []*rpc.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
-				if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != function.Lost {
+				if _, err := r.Call(t.Context(), function.Call{Function: f,
+					Event: ask("good", "x")}); reason(err) != function.Lost {
 					t.Errorf("the error is %v, want that the call is lost", err)
 				}
 			}
@@ -189,10 +194,12 @@ func TestHostileAnswers(t *testing.T) {
 	t.Run("another server", func(t *testing.T) {
 		t.Parallel()
 		for status, want := range map[int]landfall.Kind{
-			http.StatusOK: landfall.Internal, http.StatusNotFound: landfall.Unavailable, http.StatusBadGateway: landfall.Internal,
+			http.StatusOK: landfall.Internal, http.StatusNotFound: landfall.Unavailable,
+			http.StatusBadGateway: landfall.Internal,
 		} {
 			bad := newStub(t, func(out http.ResponseWriter, _ *http.Request) { http.Error(out, "<html>", status) })
-			if _, err := w.router(nil, bad.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); err == nil || landfall.KindOf(err) != want {
+			if _, err := w.router(nil, bad.at()).Call(t.Context(),
+				function.Call{Function: f, Event: ask("good", "")}); err == nil || landfall.KindOf(err) != want {
 				t.Errorf("a server that answers %d makes %v, want %s", status, err, want)
 			}
 		}
@@ -211,7 +218,9 @@ func TestHealth(t *testing.T) {
 	r := w.router(nil, first, second)
 	w.watch(r)
 	ill.Store(true)
-	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
+	testkit.Eventually(t, "it is noticed", func() bool {
+		return strings.Contains(w.log.String(), "a runner gets no events until it answers")
+	})
 	before := sick.calls.Load()
 	for range 10 {
 		count(t, r, w.function("new", counter), "good")
@@ -235,7 +244,9 @@ func TestLastResort(t *testing.T) {
 	ill.Store(true)
 	r := w.router(nil, w.serve(&proxy{Handler: there.Handler, ill: &ill}))
 	w.watch(r)
-	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
+	testkit.Eventually(t, "it is noticed", func() bool {
+		return strings.Contains(w.log.String(), "a runner gets no events until it answers")
+	})
 	count(t, r, w.function("greet", counter), "good")
 }
 
@@ -291,7 +302,8 @@ func TestKilled(t *testing.T) {
 	}
 	group.Wait()
 	if n := answered.Load() + lost.Load(); n != callers*calls || lost.Load() > callers {
-		t.Errorf("of %d calls %d were answered and %d lost, want all, and no more lost than were under way", callers*calls, answered.Load(), lost.Load())
+		t.Errorf("of %d calls %d were answered and %d lost, want all, and no more lost than were under way", callers*calls,
+			answered.Load(), lost.Load())
 	}
 	t.Logf("%d calls were lost", lost.Load())
 	for range 10 {
@@ -314,30 +326,36 @@ func TestDrain(t *testing.T) {
 	}()
 	testkit.Eventually(t, "the call is under way", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
 	there.Drain()
-	if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); landfall.KindOf(err) != landfall.Unavailable {
+	if _, err := r.Call(t.Context(), function.Call{Function: f,
+		Event: ask("good", "")}); landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("a runner that stops makes %v, want that it is not available", err)
 	}
 	for name, address := range map[string]string{"it": at, "a router that has no other": w.serve(r)} {
-		status, text := send(t, http.MethodGet, "http://"+address+"/run", http.Header{"Authorization": {"Bearer " + roleSecret.Reveal()}}, "")
+		status, text := send(t, http.MethodGet, "http://"+address+"/run",
+			http.Header{"Authorization": {"Bearer " + roleSecret.Reveal()}}, "")
 		if status != http.StatusServiceUnavailable {
 			t.Errorf("%s says of its health %d %s, want that it is not available", name, status, text)
 		}
 	}
-	asked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.serve(w.router(nil, at))+"/run", strings.NewReader(
-		`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`))
+	asked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.serve(w.router(nil, at))+"/run",
+		strings.NewReader(
+			`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked.Header = http.Header{
-		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"},
+		rpc.FunctionHeader: {rpc.NameOf(f).String()},
 	}
 	refusal, err := http.DefaultClient.Do(asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = refusal.Body.Close()
-	if got := refusal.Header.Get(rpc.RefusedHeader); got != rpc.Busy || refusal.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself", refusal.StatusCode, got, rpc.Busy)
+	if got := refusal.Header.Get(rpc.RefusedHeader); got != rpc.Busy ||
+		refusal.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself",
+			refusal.StatusCode, got, rpc.Busy)
 	}
 	both := w.router(nil, at, other)
 	for range 4 {
@@ -361,7 +379,8 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+port) // another machine has the same port
+	// another machine has the same port
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +415,9 @@ func TestNames(t *testing.T) {
 	testkit.Eventually(t, "the second address is found", func() bool { count(t, r, f, "good"); return later.Load() > 0 })
 	addresses.Store("") // the name is gone: what is known stays
 	before := later.Load()
-	testkit.Eventually(t, "that the name is gone is said", func() bool { return strings.Contains(w.log.String(), "cannot be looked up") })
+	testkit.Eventually(t, "that the name is gone is said", func() bool {
+		return strings.Contains(w.log.String(), "cannot be looked up")
+	})
 	count(t, r, f, "good")
 	if later.Load() == before {
 		t.Error("the event did not go where the ones before it went")
@@ -430,12 +451,15 @@ func TestRoleSecret(t *testing.T) {
 		"a registry": w.url.String() + rpc.NameOf(f).String(), "its list": w.url.String() + "/functions/",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-			for _, authorization := range []string{"", "Bearer ", "Bearer " + string(roleSecret) + "x", "Basic " + string(roleSecret), string(roleSecret)} {
+			for _, authorization := range []string{"", "Bearer ", "Bearer " + string(roleSecret) + "x",
+				"Basic " + string(roleSecret), string(roleSecret)} {
 				status, body := send(t, method, url, http.Header{
-					"Authorization": {authorization}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
+					"Authorization": {authorization}, "Content-Type": {"application/cloudevents+json"},
+					rpc.FunctionHeader: {rpc.NameOf(f).String()},
 				}, `{"specversion":"1.0","id":"1","source":"/me","type":"good"}`)
 				if status != http.StatusUnauthorized || strings.Contains(body, f.Name) || strings.Contains(body, "hello") {
-					t.Errorf("%s of %s with %q: %d %q, want 401 and no word of the function", method, name, authorization, status, body)
+					t.Errorf("%s of %s with %q: %d %q, want 401 and no word of the function", method, name, authorization,
+						status, body)
 				}
 			}
 		}
@@ -450,7 +474,9 @@ func TestRoleSecret(t *testing.T) {
 	if landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("with another secret the error is %v, want that it is not available", err)
 	}
-	testkit.Eventually(t, "the log says why", func() bool { return strings.Contains(w.log.String(), "does not know the role secret") })
+	testkit.Eventually(t, "the log says why", func() bool {
+		return strings.Contains(w.log.String(), "does not know the role secret")
+	})
 	if strings.Contains(w.log.String(), string(roleSecret)) {
 		t.Error("the log has the secret")
 	}
@@ -485,7 +511,8 @@ func TestPlainEvents(t *testing.T) {
 	f := w.function("greet", counter)
 	const plain = "https://functions.somewhere.example/default/greet:"
 	version := string(f.Version)
-	draft := `{"cloud-events-version":"0.1","event-id":"1","source":"/me","event-type":"good","extensions":{"function":"` + plain + version + `"}}`
+	draft := `{"cloud-events-version":"0.1","event-id":"1","source":"/me","event-type":"good","extensions":{"function":"` +
+		plain + version + `"}}`
 	structured := `{"specversion":"1.0","id":"1","source":"/me","type":"%s","function":"` + plain + `%s"}`
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		for _, test := range []struct {
@@ -494,17 +521,21 @@ func TestPlainEvents(t *testing.T) {
 			status int
 			want   string
 		}{
-			{http.Header{"Content-Type": {"application/cloudevents+json"}}, fmt.Sprintf(structured, "good", version), 200, `"source":"/counter"`},
+			{http.Header{"Content-Type": {"application/cloudevents+json"}}, fmt.Sprintf(structured, "good", version), 200,
+				`"source":"/counter"`},
 			{
 				http.Header{
-					"Content-Type": {"text/plain"}, "Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/me"}, "Ce-Type": {"good"},
-					"Ce-Function": {plain + version},
+					"Content-Type": {"text/plain"}, "Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/me"},
+					"Ce-Type": {"good"}, "Ce-Function": {plain + version},
 				}, "hello", 200, " ",
 			},
 			{http.Header{"Content-Type": {"application/json"}}, draft, 200, `"event-type":"count"`},
-			{http.Header{"Content-Type": {"application/cloudevents+json"}}, fmt.Sprintf(structured, "exit", version), 502, `it goes`},
-			{http.Header{"Content-Type": {"application/cloudevents+json"}}, fmt.Sprintf(structured, "good", "none"), 502, `there is no function`},
-			{http.Header{"Content-Type": {"application/cloudevents+json"}}, `{"specversion":"1.0","id":"1","source":"/me","type":"good"}`, 400, `NAMESPACE/NAME:VERSION`},
+			{http.Header{"Content-Type": {"application/cloudevents+json"}}, fmt.Sprintf(structured, "exit", version), 502,
+				`it goes`},
+			{http.Header{"Content-Type": {"application/cloudevents+json"}}, fmt.Sprintf(structured, "good", "none"), 502,
+				`there is no function`},
+			{http.Header{"Content-Type": {"application/cloudevents+json"}},
+				`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`, 400, `NAMESPACE/NAME:VERSION`},
 			{http.Header{"Content-Type": {"application/cloudevents+json"}}, `{"half`, 400, `error`},
 			{http.Header{"Content-Type": {"application/cloudevents-batch+json"}}, `[]`, 400, `one event at a time`},
 		} {
@@ -535,7 +566,8 @@ func TestDoor(t *testing.T) {
 	w := newWorld(t)
 	f := w.function("greet", counter)
 	f.Secrets = []landfall.SealedSecret{{Name: "key", Number: 2, Sealed: []byte("sealed")}, {Name: "revoked", Number: 1}}
-	f.Resources = landfall.Resources{Memory: 1 << 20, MilliCPU: 2, Disk: 3, Timeout: 4, IdleTimeout: 5, Concurrency: 6, KeepWarm: 7}
+	f.Resources = landfall.Resources{Memory: 1 << 20, MilliCPU: 2, Disk: 3, Timeout: 4, IdleTimeout: 5, Concurrency: 6,
+		KeepWarm: 7}
 	f.Environment = landfall.Environment{Name: "nodejs", Image: "node"}
 	f.App, f.Network, f.Body = "an app's id", true, 1<<20
 	f.Package.Digest, f.Package.Size = landfall.DigestOf([]byte("a package")), 8

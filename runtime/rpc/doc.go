@@ -1,6 +1,6 @@
 // Package rpc lets a function run in another process than the one where it is called.
 //
-//	caller ──(POST /run: an event)──▶ router ──(the same)──▶ runner ──(GET /functions/…: what is needed to run it)──▶ registry
+//	caller ──(POST /run: an event)──▶ router ──(the same)──▶ runner ──(GET /functions/…: how to run it)──▶ registry
 //	       ◀──(log …, answer or error)──    ◀──(the same)──
 //
 // # The call
@@ -31,7 +31,8 @@
 // # What did not begin
 //
 // An answer with the header Landfall-Refused says that the function surely did not begin: it may be called elsewhere.
-// Of a connection that breaks after the event was sent nobody knows whether it did, and the error says so: function.Lost.
+// Of a connection that breaks after the event was sent nobody knows whether it did, and the error says so:
+// function.Lost.
 //
 // # The router
 //
@@ -40,7 +41,7 @@
 // single runner is as good to it as many, or as another router.
 //
 //	has an idle process of the function, as far as is known ──▶ the least busy of those
-//	none has                                               ──▶ the least busy of all, better one that ran the function before
+//	none has                                               ──▶ the least busy of all, better one that ran it before
 //
 // What a router knows is what it did itself: how many calls of its own are under way, and how many answers at once a
 // process gave for a function in the last moment. Nobody is asked before a call.

@@ -55,7 +55,7 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte,
 		_ = http.NewResponseController(w).Flush() // who sends the body waits for it
 	}
 	if !copyAnswer(w, s.Response) {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // it is how net/http ends a connection: half an answer must not look like a whole one
+		panic(http.ErrAbortHandler) //nolint:forbidigo // it is how net/http ends a connection in the middle
 	}
 	well = s.StatusCode == http.StatusOK
 }

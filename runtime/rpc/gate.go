@@ -92,7 +92,8 @@ func (g *gate) Serve(w http.ResponseWriter, r *http.Request, s served) {
 
 func unauthorized(w http.ResponseWriter) {
 	w.Header().Set(auth.Challenge())
-	http.Error(w, "This address is for the processes of the server: Authorization: Bearer ROLE_SECRET.", http.StatusUnauthorized)
+	http.Error(w, "This address is for the processes of the server: Authorization: Bearer ROLE_SECRET.",
+		http.StatusUnauthorized)
 }
 
 func (g *gate) health(w http.ResponseWriter, r *http.Request, healthy func() error) {
@@ -116,7 +117,8 @@ func (g *gate) health(w http.ResponseWriter, r *http.Request, healthy func() err
 func errStopping() error { return refused("the process is stopping", nil) }
 
 // call reads an event and has it answered.
-func (g *gate) call(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, []byte, *incoming)) {
+func (g *gate) call(w http.ResponseWriter, r *http.Request,
+	answer func(http.ResponseWriter, *http.Request, []byte, *incoming)) {
 	if err := g.enter(); err != nil {
 		w.Header().Set("Connection", "close") // or net/http would read the event first
 		refuse(w, r, err)
@@ -152,8 +154,9 @@ func (g *gate) enter() error {
 		return errStopping()
 	case g.calls >= maxCalls:
 		return &landfall.Error{
-			Op: "call", Kind: landfall.Unavailable, Message: fmt.Sprintf("%d calls are under way, which is the limit of the process; try again later", maxCalls),
-			Err: &function.Error{Reason: function.Busy, RetryAfter: time.Second},
+			Op: "call", Kind: landfall.Unavailable,
+			Message: fmt.Sprintf("%d calls are under way, which is the limit of the process; try again later", maxCalls),
+			Err:     &function.Error{Reason: function.Busy, RetryAfter: time.Second},
 		}
 	}
 	g.calls++
@@ -171,7 +174,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= maxEvent {
 		body.Grow(int(min(max(r.ContentLength, 0), atFirst)) + bytes.MinRead)
 		if _, err := body.ReadFrom(io.LimitReader(r.Body, maxEvent+1)); err != nil {
-			return nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the event could not be read to its end", Err: err}
+			return nil, &landfall.Error{Op: "call", Kind: landfall.Invalid,
+				Message: "the event could not be read to its end", Err: err}
 		}
 	}
 	if r.ContentLength > maxEvent || body.Len() > maxEvent {
@@ -182,8 +186,9 @@ func readBody(r *http.Request) ([]byte, error) {
 
 func tooLarge() error {
 	return &landfall.Error{
-		Op: "call", Kind: landfall.Invalid, Message: fmt.Sprintf("the event is too large: the limit between roles is %d bytes", maxEvent),
-		Err: &event.TooLargeError{Limit: "event bytes", Max: maxEvent},
+		Op: "call", Kind: landfall.Invalid,
+		Message: fmt.Sprintf("the event is too large: the limit between roles is %d bytes", maxEvent),
+		Err:     &event.TooLargeError{Limit: "event bytes", Max: maxEvent},
 	}
 }
 

@@ -58,7 +58,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, re
 	c := function.Call{Function: f}
 	if rest != nil {
 		if f.Body == 0 {
-			writeError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the function takes no body that follows its event"})
+			writeError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid,
+				Message: "the function takes no body that follows its event"})
 			return
 		}
 		rest.most, rest.want = f.Body, to.accept
@@ -103,7 +104,8 @@ func (h *Handler) told(r *http.Request, name Name, e event.Event, err error) {
 	if err == nil || r.Context().Err() != nil || landfall.Is(err, landfall.Canceled) || reasonOf(err) != "" {
 		return
 	}
-	h.Logger.WarnContext(r.Context(), "a function could not be run", "function", name.Reference.String(), "execution", event.ExecutionOf(e), "error", err)
+	h.Logger.WarnContext(r.Context(), "a function could not be run", "function", name.Reference.String(), "execution",
+		event.ExecutionOf(e), "error", err)
 }
 
 // readEvent reads the one event of a request.
@@ -114,7 +116,8 @@ func readEvent(r *http.Request, body []byte) (event.Event, event.Form, error) {
 	case err != nil:
 		return event.Event{}, form, err
 	case form == event.Batch || len(events) != 1:
-		return event.Event{}, form, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "a runner takes one event at a time, and this is a batch"}
+		return event.Event{}, form, &landfall.Error{Op: "call", Kind: landfall.Invalid,
+			Message: "a runner takes one event at a time, and this is a batch"}
 	}
 	return events[0], form, nil
 }

@@ -23,7 +23,8 @@ import (
 // A function's name is a URL that leads to it at any registry.
 func TestName(t *testing.T) {
 	t.Parallel()
-	f := &landfall.Function{ID: "shop/cart:7 sha256:00 a&b=c +%", Namespace: "shop", Name: "cart", Version: "abcdefgh", Group: "ijklmnop"}
+	f := &landfall.Function{ID: "shop/cart:7 sha256:00 a&b=c +%", Namespace: "shop", Name: "cart", Version: "abcdefgh",
+		Group: "ijklmnop"}
 	const want = "/functions/shop/cart:abcdefgh?group=ijklmnop&id=shop%2Fcart%3A7+sha256%3A00+a%26b%3Dc+%2B%25"
 	if got := NameOf(f).String(); got != want {
 		t.Errorf("it is %s, want %s", got, want)
@@ -42,7 +43,8 @@ func TestName(t *testing.T) {
 			t.Errorf("%s is %+v, %v; want %+v", text, n, err, want)
 		}
 	}
-	for _, text := range []string{"", "/functions/", "https://[", "http://169.254.169.254/latest/meta-data/x", "/functions/a/b/c:1", "\x00"} {
+	for _, text := range []string{"", "/functions/", "https://[", "http://169.254.169.254/latest/meta-data/x",
+		"/functions/a/b/c:1", "\x00"} {
 		if n, err := parseName(text); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("%q is %+v, %v; want that it is none", text, n, err)
 		}
@@ -55,8 +57,9 @@ func TestNameTravels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?`)
 		n := Name{
-			Reference: landfall.Reference{Namespace: word.Draw(t, "namespace"), Name: word.Draw(t, "name"), Selector: rapid.StringMatching(`[a-z1-9]{1,12}`).Draw(t, "selector")},
-			Group:     landfall.UID(word.Draw(t, "group")), ID: rapid.String().Draw(t, "id"),
+			Reference: landfall.Reference{Namespace: word.Draw(t, "namespace"), Name: word.Draw(t, "name"),
+				Selector: rapid.StringMatching(`[a-z1-9]{1,12}`).Draw(t, "selector")},
+			Group: landfall.UID(word.Draw(t, "group")), ID: rapid.String().Draw(t, "id"),
 		}
 		text := n.String()
 		if u, err := url.Parse(text); err != nil || u.Host != "" {
@@ -74,14 +77,17 @@ func TestResourcesTravel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(0, 1<<40)
 		r := landfall.Resources{
-			Memory: n.Draw(t, "memory"), MilliCPU: int(n.Draw(t, "cpu")), Disk: n.Draw(t, "disk"), Timeout: time.Duration(n.Draw(t, "timeout")),
-			IdleTimeout: time.Duration(n.Draw(t, "idle")), Concurrency: int(n.Draw(t, "concurrency")), KeepWarm: int(n.Draw(t, "warm")),
+			Memory: n.Draw(t, "memory"), MilliCPU: int(n.Draw(t, "cpu")), Disk: n.Draw(t, "disk"),
+			Timeout:     time.Duration(n.Draw(t, "timeout")),
+			IdleTimeout: time.Duration(n.Draw(t, "idle")), Concurrency: int(n.Draw(t, "concurrency")),
+			KeepWarm: int(n.Draw(t, "warm")),
 		}
 		if got, err := parseResources(resourcesText(r)); err != nil || got != r {
 			t.Fatalf("%+v is %+v, %v on the other side", r, got, err)
 		}
 	})
-	for _, text := range []string{"memory", "memory=-1", "memory=1e9", "timeout=30s", "root=1", "memory=99999999999999999999", "=1"} {
+	for _, text := range []string{"memory", "memory=-1", "memory=1e9", "timeout=30s", "root=1",
+		"memory=99999999999999999999", "=1"} {
 		if r, err := parseResources(text); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("%q is %+v, %v; want that it is none", text, r, err)
 		}
@@ -93,8 +99,10 @@ func TestResourcesTravel(t *testing.T) {
 func TestFaultsTravel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range landfall.Kinds() {
-		for _, cause := range []*function.Error{nil, {Reason: function.Busy, RetryAfter: 1500 * time.Millisecond}, {Reason: function.Exit, Trace: "a\n\x00\"b"}} {
-			sent := &landfall.Error{Op: "runner.Run", Kind: kind, Message: "it is \"so\"", Err: errors.New("a secret of the operator")}
+		for _, cause := range []*function.Error{nil, {Reason: function.Busy, RetryAfter: 1500 * time.Millisecond},
+			{Reason: function.Exit, Trace: "a\n\x00\"b"}} {
+			sent := &landfall.Error{Op: "runner.Run", Kind: kind, Message: "it is \"so\"",
+				Err: errors.New("a secret of the operator")}
 			if cause != nil {
 				sent.Err = errors.Join(cause, sent.Err)
 			}
@@ -146,7 +154,8 @@ func TestFrameThatLies(t *testing.T) {
 func TestNonsenseToRetry(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 / 1000} {
-		err := decodeFault("call", fmt.Appendf(nil, `{"kind":"unavailable","message":"no","reason":"busy","retry_after":%d}`, ms))
+		err := decodeFault("call", fmt.Appendf(nil,
+			`{"kind":"unavailable","message":"no","reason":"busy","retry_after":%d}`, ms))
 		fault, ok := errors.AsType[*function.Error](err)
 		if !ok || fault.RetryAfter < 0 || fault.RetryAfter > time.Hour {
 			t.Errorf("%d ms: got %v", ms, err.Err)
@@ -203,16 +212,18 @@ func TestComeAgain(t *testing.T) {
 		status               int
 		again, why, contains string
 	}{
-		{&landfall.Error{Kind: landfall.Unavailable, Message: full, Err: &function.Error{Reason: function.Busy}}, 503, "1", Busy, full},
-		{refused(full, nil), 503, "1", "", full},
+		{&landfall.Error{Kind: landfall.Unavailable, Message: full, Err: &function.Error{Reason: function.Busy}}, 503, "1",
+			Busy, full}, {refused(full, nil), 503, "1", "", full},
 		{&landfall.Error{Message: failed, Err: &function.Error{Reason: function.Exit}}, 502, "", "", failed},
 	} {
 		for _, accept := range []string{"", ContentType} {
 			w := httptest.NewRecorder()
 			WriteError(w, &http.Request{Header: http.Header{"Accept": {accept}}}, event.Structured, standIn(), c.err)
 			h := w.Header()
-			if w.Code != c.status || h.Get("Retry-After") != c.again || h.Get(RefusedHeader) != c.why || !strings.Contains(w.Body.String(), c.contains) {
-				t.Errorf("%v to who accepts %q: %d %v %s, want %d, to come again after %q s, refused as %q", c.err, accept, w.Code, h, w.Body, c.status, c.again, c.why)
+			if w.Code != c.status || h.Get("Retry-After") != c.again || h.Get(RefusedHeader) != c.why ||
+				!strings.Contains(w.Body.String(), c.contains) {
+				t.Errorf("%v to who accepts %q: %d %v %s, want %d, to come again after %q s, refused as %q", c.err, accept, w.Code,
+					h, w.Body, c.status, c.again, c.why)
 			}
 		}
 	}

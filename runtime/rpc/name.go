@@ -79,7 +79,8 @@ func parseName(text string) (Name, error) {
 func notNamed(text string) error {
 	const most = 200
 	return &landfall.Error{Op: "rpc.name", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"function: it is %q, and must be the URL of a function: …%sNAMESPACE/NAME:VERSION", landfall.Printable(text[:min(len(text), most)]), invoke.Path)}
+		"function: it is %q, and must be the URL of a function: …%sNAMESPACE/NAME:VERSION",
+		landfall.Printable(text[:min(len(text), most)]), invoke.Path)}
 }
 
 // named returns the function that a request names: by the header, else by the event.
@@ -106,8 +107,9 @@ func resourcesText(r landfall.Resources) string {
 		name  string
 		value int64
 	}{
-		{memoryParameter, r.Memory}, {cpuParameter, int64(r.MilliCPU)}, {diskParameter, r.Disk}, {timeoutParameter, int64(r.Timeout)},
-		{idleParameter, int64(r.IdleTimeout)}, {concurrencyParameter, int64(r.Concurrency)}, {warmParameter, int64(r.KeepWarm)},
+		{memoryParameter, r.Memory}, {cpuParameter, int64(r.MilliCPU)}, {diskParameter, r.Disk},
+		{timeoutParameter, int64(r.Timeout)}, {idleParameter, int64(r.IdleTimeout)},
+		{concurrencyParameter, int64(r.Concurrency)}, {warmParameter, int64(r.KeepWarm)},
 	} {
 		if field.value == 0 {
 			continue

@@ -21,8 +21,8 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// RegistryHandler is the registry for the processes that run functions: it tells who knows the secret of the roles all that is
-// needed to run one, at invoke.Path, where others are told what they may know.
+// RegistryHandler is the registry for the processes that run functions: it tells who knows the secret of the roles
+// all that is needed to run one, at invoke.Path, where others are told what they may know.
 type RegistryHandler struct {
 	// Find returns the function that a reference means, as it runs in a group version, or, for none, where its name finds
 	// it. NotFound, with a sentence, when there is none.
@@ -102,7 +102,8 @@ func (c *Registry) open() {
 			c.Client = &http.Client{
 				Timeout: lookupLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 				// No proxy of the environment gets the role secret.
-				Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: lookupLimit}).DialContext, IdleConnTimeout: time.Minute},
+				Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: lookupLimit}).DialContext,
+					IdleConnTimeout: time.Minute},
 			}
 		}
 	})
@@ -127,7 +128,8 @@ func (c *Registry) Function(ctx context.Context, name Name) (*landfall.Function,
 	})
 	select {
 	case <-ctx.Done():
-		return nil, &landfall.Error{Op: "rpc.Function", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return nil, &landfall.Error{Op: "rpc.Function", Kind: landfall.Canceled, Message: "the call was given up",
+			Err: context.Cause(ctx)}
 	case got := <-answer:
 		f, _ := got.Val.(*landfall.Function)
 		return f, got.Err

@@ -14,7 +14,8 @@ import (
 const (
 	logDelay   = 100 * time.Millisecond // for which a log waits for more of it, or for the answer
 	writeLimit = 30 * time.Second       // for a caller to take what was written
-	pieceLimit = 90 * time.Second       // and a piece of a stream: longer than a gateway waits for a visitor, whom it cuts off itself
+	// and a piece of a stream: longer than a gateway waits for a visitor, whom it cuts off itself
+	pieceLimit = 90 * time.Second
 )
 
 // reply is the answer to one call while it is being made. What the function logs goes out while it runs, behind its

@@ -46,7 +46,8 @@ func newRequest(c function.Call) (*request, error) {
 	}
 	body, err := event.Append(nil, event.Structured, e)
 	if err != nil {
-		return nil, &landfall.Error{Op: "rpc.NewRequest", Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
+		return nil, &landfall.Error{Op: "rpc.NewRequest", Kind: landfall.Invalid,
+			Message: "the event cannot be written as JSON", Err: err}
 	}
 	if len(body) > maxEvent {
 		return nil, tooLarge()

@@ -47,7 +47,8 @@ const (
 	idleConns = 256 // to one process, and each is for one call
 	idleLimit = time.Minute
 	usual     = 30 * time.Second
-	slack     = time.Minute // beyond a function's timeout, for what is before it: its package is unpacked by its first call
+	// beyond a function's timeout, for what is before it: its package is unpacked by its first call
+	slack = time.Minute
 )
 
 func (r *Router) open() {
@@ -72,8 +73,8 @@ func (r *Router) Close() {
 var _ function.Caller = (*Router)(nil)
 
 // Call implements function.Caller: it sends the call to the process that is best for it. What the function logs goes to
-// Logs before Call returns. Unavailable when nobody is there who could run it; function.Lost when nobody knows whether it
-// ran.
+// Logs before Call returns. Unavailable when nobody is there who could run it; function.Lost when nobody knows
+// whether it ran.
 func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	if c.Body != nil {
 		defer c.Body.Stop()
@@ -107,10 +108,12 @@ func late(ctx, limited context.Context, limit time.Duration, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &landfall.Error{Op: "rpc.Call", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return &landfall.Error{Op: "rpc.Call", Kind: landfall.Canceled, Message: "the call was given up",
+			Err: context.Cause(ctx)}
 	case limited.Err() != nil:
 		return &landfall.Error{
-			Op: "rpc.Call", Message: fmt.Sprintf("the function did not answer within %s", limit), Err: &function.Error{Reason: function.Timeout},
+			Op: "rpc.Call", Message: fmt.Sprintf("the function did not answer within %s", limit),
+			Err: &function.Error{Reason: function.Timeout},
 		}
 	}
 	return err
@@ -214,7 +217,8 @@ func (r *Router) try(ctx context.Context, t *target, q *request) (*http.Response
 // failed says what became of a call that was not answered.
 func (r *Router) failed(ctx context.Context, t *target, err error) error {
 	if ctx.Err() != nil {
-		return &landfall.Error{Op: "rpc.send", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return &landfall.Error{Op: "rpc.send", Kind: landfall.Canceled, Message: "the call was given up",
+			Err: context.Cause(ctx)}
 	}
 	if isUnsent(err) {
 		r.down(t, err)

@@ -63,7 +63,8 @@ func TestTriggerManager(t *testing.T) {
 	w := newWorld(t)
 	at, _, _ := w.runner()
 	f := w.function("echo", `while read -r event; do printf '%s\n' "$event"; done`)
-	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"GREETING": "good morning"}}, Name: "greet", AppName: "shop", Namespace: "default", Function: f}
+	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"GREETING": "good morning"}},
+		Name: "greet", AppName: "shop", Namespace: "default", Function: f}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		seen := &spy{run: w.router(nil, address)}
 		m := &trigger.Manager{
@@ -114,10 +115,16 @@ func TestErrorsTravel(t *testing.T) {
 	}{
 		{name: "an end", kind: "exit", reason: function.Exit},
 		{name: "too large", kind: "large", reason: function.TooLarge},
-		{name: "too late", kind: "hang", change: func(f *landfall.Function) { f.Resources.Timeout = 50 * time.Millisecond }, reason: function.Timeout},
-		{name: "busy", kind: "good", change: func(f *landfall.Function) { f.Resources.Concurrency = 1 }, hold: true, reason: function.Busy},
+		{name: "too late", kind: "hang", change: func(f *landfall.Function) {
+			f.Resources.Timeout = 50 * time.Millisecond
+		}, reason: function.Timeout},
+		{name: "busy", kind: "good", change: func(f *landfall.Function) {
+			f.Resources.Concurrency = 1
+		}, hold: true, reason: function.Busy},
 		{name: "given up", kind: "good", gone: true},
-		{name: "no program", kind: "good", change: func(f *landfall.Function) { f.Entrypoint = "nothing" }, reason: function.Exit},
+		{name: "no program", kind: "good", change: func(f *landfall.Function) {
+			f.Entrypoint = "nothing"
+		}, reason: function.Exit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +141,10 @@ func TestErrorsTravel(t *testing.T) {
 				defer group.Wait()
 				defer release(t, f)
 				group.Go(func() { _, _ = here.Functions.Call(t.Context(), function.Call{Function: f, Event: ask("hang", "")}) })
-				testkit.Eventually(t, "the place is taken", func() bool { n, idle := here.runner.Count(f.ID); return n == 1 && idle == 0 })
+				testkit.Eventually(t, "the place is taken", func() bool {
+					n, idle := here.runner.Count(f.ID)
+					return n == 1 && idle == 0
+				})
 			}
 			_, want := here.Functions.Call(ctx, function.Call{Function: f, Event: ask(test.kind, "x")})
 			if want == nil || reason(want) != test.reason {
@@ -192,8 +202,10 @@ func TestResourcesOfCaller(t *testing.T) {
 	asked.Resources = landfall.Resources{Timeout: 50 * time.Millisecond}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		began := time.Now()
-		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked, Event: ask("hang", "")}); reason(err) != function.Timeout || time.Since(began) > testkit.Patience/2 {
-			t.Errorf("by way of %s it ended after %s with %v, want after the caller's %s", name, time.Since(began), err, asked.Resources.Timeout)
+		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked,
+			Event: ask("hang", "")}); reason(err) != function.Timeout || time.Since(began) > testkit.Patience/2 {
+			t.Errorf("by way of %s it ended after %s with %v, want after the caller's %s", name, time.Since(began), err,
+				asked.Resources.Timeout)
 		}
 	}
 }
@@ -216,7 +228,8 @@ done`)
 	first, second := newLogs(), newLogs()
 	over := begin(t.Context(), w.router(first, at), f, "hang", nil, nil)
 	testkit.Eventually(t, "the first one runs", func() bool { return first.of("x1") == "it begins\n" })
-	if end := <-begin(t.Context(), w.router(second, at), f, "good", nil, nil); end.err != nil || second.of("x1") != "another\n" {
+	if end := <-begin(t.Context(), w.router(second, at), f, "good", nil, nil); end.err != nil ||
+		second.of("x1") != "another\n" {
 		t.Errorf("the second one: got %v and the log %q, want its own line", end.err, second.of("x1"))
 	}
 	release(t, f)
@@ -237,14 +250,16 @@ func TestSentOn(t *testing.T) {
 	})
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	send(t, http.MethodPost, "http://"+w.serve(w.router(nil, there.at()))+"/run", http.Header{
-		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"text/plain"}, "Traceparent": {trace}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
-		"Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/me"}, "Ce-Type": {"good"},
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"text/plain"}, "Traceparent": {trace},
+		rpc.FunctionHeader: {rpc.NameOf(f).String()},
+		"Ce-Specversion":   {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/me"}, "Ce-Type": {"good"},
 		"Cookie": {"session=1"}, "X-Forwarded-For": {"192.0.2.1"}, "Proxy-Authorization": {"Basic x"}, "User-Agent": {"me"},
 	}, "hello")
 	h := <-got
 	for name, want := range map[string]string{
-		"Authorization": "Bearer " + roleSecret.Reveal(), "Content-Type": "text/plain", "Traceparent": trace, "Ce-Type": "good",
-		rpc.FunctionHeader: rpc.NameOf(f).String(), "Cookie": "", "X-Forwarded-For": "", "Proxy-Authorization": "",
+		"Authorization": "Bearer " + roleSecret.Reveal(), "Content-Type": "text/plain", "Traceparent": trace,
+		"Ce-Type": "good", rpc.FunctionHeader: rpc.NameOf(f).String(), "Cookie": "", "X-Forwarded-For": "",
+		"Proxy-Authorization": "",
 	} {
 		if h.Get(name) != want {
 			t.Errorf("the runner gets %q as %s, want %q", h.Get(name), name, want)
@@ -315,7 +330,8 @@ done`)
 	other := *f
 	other.ID, other.Version = "another", landfall.NewUID()
 	_, err := r.Call(t.Context(), function.Call{Function: &other, Event: ask("greet", "")})
-	if landfall.KindOf(err) != landfall.NotFound || !strings.Contains(landfall.MessageOf(err), "there is no function default/greet:"+string(other.Version)) {
+	if landfall.KindOf(err) != landfall.NotFound ||
+		!strings.Contains(landfall.MessageOf(err), "there is no function default/greet:"+string(other.Version)) {
 		t.Errorf("a version that is not there makes %v, want the registry's words", err)
 	}
 }
@@ -362,7 +378,8 @@ func TestShared(t *testing.T) {
 		at, _ := w.process()
 		status, body := send(t, http.MethodPost, "http://"+at+"/run", http.Header{
 			"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"},
-		}, `{"specversion":"1.0","id":"1","source":"/me","type":"good","function":"https://functions.example/functions/default/greet:`+string(f.Version)+`"}`)
+		},
+			`{"specversion":"1.0","id":"1","source":"/me","type":"good","function":"https://functions.example/functions/default/greet:`+string(f.Version)+`"}`)
 		// E-046: by a process that has nothing of the function's app
 		if status != http.StatusOK || !strings.Contains(body, `"source":"/counter"`) {
 			t.Errorf("the function's URL alone makes %d %s, want the function's answer", status, body)

@@ -81,7 +81,8 @@ func TestStreamsTravel(t *testing.T) {
 			r, f := w.router(logs, address), w.function(strings.ReplaceAll(name, " ", "-"), streamer)
 			over := begin(t.Context(), r, f, "hang", nil, k)
 			testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
-			if p, err := event.ProtocolOf(k.head); err != nil || p.Status != http.StatusCreated || event.ExecutionOf(k.head) != "x1" {
+			if p, err := event.ProtocolOf(k.head); err != nil || p.Status != http.StatusCreated ||
+				event.ExecutionOf(k.head) != "x1" {
 				t.Errorf("it begins with %v, %v", k.head, err)
 			}
 			testkit.Eventually(t, "the log is here, too", func() bool { return logs.of("x1") == "it begins\n" })
@@ -171,7 +172,8 @@ func TestHalfStreams(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	f := w.function("greet", counter)
-	const head, end = `h{"specversion":"1.0","id":"1","source":"/x","type":"t"}`, `a{"specversion":"1.0","id":"1","source":"/x","type":"t"}`
+	const head, end = `h{"specversion":"1.0","id":"1","source":"/x","type":"t"}`,
+		`a{"specversion":"1.0","id":"1","source":"/x","type":"t"}`
 	for name, test := range map[string]struct {
 		frames []byte
 		text   string
@@ -193,7 +195,8 @@ func TestHalfStreams(t *testing.T) {
 				cut(out, r)
 			}
 			one, two := newStub(t, half), newStub(t, half)
-			for i, r := range []*rpc.Router{w.router(nil, one.at(), two.at()), w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
+			for i, r := range []*rpc.Router{w.router(nil, one.at(), two.at()),
+				w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
 				k := &taker{}
 				_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x"), Stream: k})
 				if reason(err) != function.Lost || k.said() != test.text {
@@ -209,7 +212,8 @@ func TestHalfStreams(t *testing.T) {
 		out.Header().Set("Content-Type", rpc.ContentType)
 		_, _ = out.Write(frames(head, "done ", end))
 	})
-	if _, err := w.router(nil, whole.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != function.Lost {
+	if _, err := w.router(nil, whole.at()).Call(t.Context(),
+		function.Call{Function: f, Event: ask("good", "x")}); reason(err) != function.Lost {
 		t.Errorf("a stream that nobody wanted makes %v, want that the call is lost", err)
 	}
 }
@@ -303,8 +307,9 @@ func TestHalfPlainAnswer(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		cut(w, r)
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.serve(w.router(nil, there.at()))+"/run", strings.NewReader(
-		`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.serve(w.router(nil, there.at()))+"/run",
+		strings.NewReader(
+			`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

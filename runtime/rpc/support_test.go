@@ -63,7 +63,8 @@ func runProcess(known string) error {
 	if _, err := os.Stdout.WriteString(listener.Addr().String() + "\n"); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: newHandler(&rpc.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler, ReadHeaderTimeout: testkit.Patience}
+	server := &http.Server{Handler: newHandler(&rpc.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler,
+		ReadHeaderTimeout: testkit.Patience}
 	return server.Serve(listener)
 }
 
@@ -71,7 +72,8 @@ func runProcess(known string) error {
 func functions(r *runner.Runner) function.Caller {
 	return function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
 		f := c.Function
-		return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Entrypoint}, Dir: f.Package.Key, Env: f.Config}, c)
+		return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Entrypoint}, Dir: f.Package.Key,
+			Env: f.Config}, c)
 	})
 }
 
@@ -85,7 +87,8 @@ type runs struct {
 func newHandler(known *rpc.Registry, logger *slog.Logger) runs {
 	logs := &rpc.Logs{Logger: logger}
 	r := &runner.Runner{Sandbox: sandbox.Detect(context.Background(), sandbox.Off), Logs: logs}
-	return runs{&rpc.Handler{Functions: functions(r), Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
+	return runs{&rpc.Handler{Functions: functions(r), Lookup: known.Function, Logs: logs, Secret: roleSecret,
+		Logger: logger}, r}
 }
 
 // world is a registry with its functions.
@@ -103,17 +106,19 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	log := &logtest.Buffer{}
-	w := &world{t: t, functions: map[string]*landfall.Function{}, log: log, logger: slog.New(slog.NewTextHandler(log, nil))}
-	door := &rpc.RegistryHandler{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
-		w.asked.Add(1)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		f := w.functions[ref.Name+":"+ref.Selector]
-		if f == nil || (group != "" && f.Group != group) {
-			return nil, &landfall.Error{Op: "world", Kind: landfall.NotFound, Message: "there is no function " + ref.String()}
-		}
-		return f, nil
-	}, Live: func() []*landfall.Function { return nil }}
+	w := &world{t: t, functions: map[string]*landfall.Function{}, log: log,
+		logger: slog.New(slog.NewTextHandler(log, nil))}
+	door := &rpc.RegistryHandler{Secret: roleSecret,
+		Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
+			w.asked.Add(1)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			f := w.functions[ref.Name+":"+ref.Selector]
+			if f == nil || (group != "" && f.Group != group) {
+				return nil, &landfall.Error{Op: "world", Kind: landfall.NotFound, Message: "there is no function " + ref.String()}
+			}
+			return f, nil
+		}, Live: func() []*landfall.Function { return nil }}
 	server := httptest.NewServer(door)
 	t.Cleanup(server.Close)
 	var err error
@@ -130,9 +135,9 @@ func (w *world) function(name, program string) *landfall.Function {
 	testkit.Program(w.t, filepath.Join(dir, "function"), []byte("#!/bin/sh\n"+program))
 	version := landfall.NewUID()
 	f := &landfall.Function{
-		ID: "default/" + name + ":1 " + string(version), Namespace: "default", Name: name, Version: version, Number: 1, Group: landfall.NewUID(),
-		Entrypoint: "function", Package: landfall.Archive{Key: dir}, Resources: landfall.Resources{Timeout: testkit.Patience},
-		Config: map[string]string{"GREETING": "hello"},
+		ID: "default/" + name + ":1 " + string(version), Namespace: "default", Name: name, Version: version, Number: 1,
+		Group: landfall.NewUID(), Entrypoint: "function", Package: landfall.Archive{Key: dir},
+		Resources: landfall.Resources{Timeout: testkit.Patience}, Config: map[string]string{"GREETING": "hello"},
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,7 +253,8 @@ type ended struct {
 }
 
 // begin begins a call with a body, or with nil, whose answer is streamed to somebody; nil: to nobody.
-func begin(ctx context.Context, run function.Caller, f *landfall.Function, kind string, body function.Body, to function.Stream) chan ended {
+func begin(ctx context.Context, run function.Caller, f *landfall.Function, kind string, body function.Body,
+	to function.Stream) chan ended {
 	over := make(chan ended, 1)
 	go func() {
 		answer, err := run.Call(ctx, function.Call{Function: f, Event: ask(kind, "x1"), Body: body, Stream: to})

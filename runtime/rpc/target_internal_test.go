@@ -16,7 +16,8 @@ func TestHot(t *testing.T) {
 		want        bool
 	}{{0, 1, 0, true}, {1, 2, warmFor - 1, true}, {1, 1, 0, false}, {0, 0, 0, false}, {0, 1, warmFor, false}} {
 		if h := (&hotness{calls: c.calls, most: c.most, last: now.Add(-c.ago)}); h.isHot(now) != c.want {
-			t.Errorf("%d calls under way of %d, the last one %s ago: hot is %t, want %t", c.calls, c.most, c.ago, !c.want, c.want)
+			t.Errorf("%d calls under way of %d, the last one %s ago: hot is %t, want %t", c.calls, c.most, c.ago,
+				!c.want, c.want)
 		}
 	}
 	var unknown *hotness

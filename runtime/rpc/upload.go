@@ -47,13 +47,16 @@ var _ function.Body = (*incoming)(nil)
 // receive returns the event of a request whose body follows, and that body.
 func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) {
 	if !inFrames(r) || r.Header.Get(functionHeader) == "" {
-		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "a body in parts needs " + functionHeader + " and Accept: " + contentType}
+		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid,
+			Message: "a body in parts needs " + functionHeader + " and Accept: " + contentType}
 	}
 	in := &incoming{from: r.Body, control: http.NewResponseController(w)}
-	_ = in.control.EnableFullDuplex() // or net/http would read the rest before it answers; a writer that has no connection need not
+	// or net/http would read the rest before it answers; a writer that has no connection need not
+	_ = in.control.EnableFullDuplex()
 	_, text, err := readFrame(in.from, map[byte]int{headFrame: maxEvent})
 	if err != nil {
-		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the event could not be read to its end", Err: err}
+		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid,
+			Message: "the event could not be read to its end", Err: err}
 	}
 	return text, in, nil
 }
@@ -82,7 +85,8 @@ func (in *incoming) next() error {
 	if err := in.await(); err != nil {
 		return err
 	}
-	kind, text, err := readFrameInto(&in.room, in.from, map[byte]int{pieceFrame: maxPart, endFrame: 0, errorFrame: maxFault})
+	kind, text, err := readFrameInto(&in.room, in.from,
+		map[byte]int{pieceFrame: maxPart, endFrame: 0, errorFrame: maxFault})
 	switch {
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF // its end is a frame
@@ -108,7 +112,8 @@ func (in *incoming) next() error {
 func (in *incoming) broken(kind byte, text []byte, err error) error {
 	switch {
 	case err == nil && kind == pieceFrame:
-		return &landfall.Error{Op: "rpc.Read", Kind: landfall.Invalid, Message: fmt.Sprintf("it is larger than the limit of %d bytes", in.most)}
+		return &landfall.Error{Op: "rpc.Read", Kind: landfall.Invalid,
+			Message: fmt.Sprintf("it is larger than the limit of %d bytes", in.most)}
 	case err == nil:
 		if said := decodeFault("call.Read", text); said != nil {
 			return said

@@ -116,7 +116,8 @@ func TestBodiesTravel(t *testing.T) {
 			b.say("half")
 			testkit.Eventually(t, "the half is back", func() bool { return k.said() == "half" })
 			_ = b.in.CloseWithError(&landfall.Error{Op: "test", Kind: landfall.Canceled, Message: "a cloud came"})
-			if end := <-over; landfall.KindOf(end.err) != landfall.Canceled || !strings.Contains(landfall.MessageOf(end.err), "broke off: a cloud came") {
+			if end := <-over; landfall.KindOf(end.err) != landfall.Canceled ||
+				!strings.Contains(landfall.MessageOf(end.err), "broke off: a cloud came") {
 				t.Errorf("half a body makes %v, want that it broke off", end.err)
 			}
 			settled(t, there, f)
@@ -143,7 +144,10 @@ func TestBodiesTravel(t *testing.T) {
 				t.Errorf("got %v, want that it was given up", end.err)
 			}
 			<-b.stopped
-			testkit.Eventually(t, "the call is over there", func() bool { n, idle := there.runner.Count(f.ID); return n == idle })
+			testkit.Eventually(t, "the call is over there", func() bool {
+				n, idle := there.runner.Count(f.ID)
+				return n == idle
+			})
 		})
 	}
 }
@@ -179,7 +183,8 @@ func TestBodyOfABusyFunction(t *testing.T) {
 	two, second, _ := w.runner()
 	f := w.reads("echo")
 	f.Resources.Concurrency = 1
-	for name, r := range map[string]function.Caller{"here": w.router(nil, one, two), "a router": w.router(nil, w.serve(w.router(nil, one, two)))} {
+	for name, r := range map[string]function.Caller{"here": w.router(nil, one, two),
+		"a router": w.router(nil, w.serve(w.router(nil, one, two)))} {
 		var flows []*flow
 		var overs []chan ended
 		for _, at := range []string{one, ""} {
@@ -222,8 +227,9 @@ func TestLyingBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header = http.Header{
-			"Accept": {rpc.ContentType}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
-			rpc.BodyHeader: {"yes"}, rpc.StreamHeader: {"yes"}, "Authorization": {"Bearer " + roleSecret.Reveal()},
+			"Accept": {rpc.ContentType}, "Content-Type": {"application/cloudevents+json"},
+			rpc.FunctionHeader: {rpc.NameOf(f).String()}, rpc.BodyHeader: {"yes"}, rpc.StreamHeader: {"yes"},
+			"Authorization": {"Bearer " + roleSecret.Reveal()},
 		}
 		change(r)
 		answer, err := (&http.Client{Timeout: testkit.Patience}).Do(r)
@@ -262,7 +268,10 @@ func TestLyingBodies(t *testing.T) {
 			if !strings.Contains(text, test.want) || strings.Count(text, "a\x00\x00") > 0 != (test.want == `"type":"t"`) {
 				t.Errorf("%s: got %q, want %q", name, text, test.want)
 			}
-			testkit.Eventually(t, "the call is over there", func() bool { n, idle := there.runner.Count(f.ID); return n == idle })
+			testkit.Eventually(t, "the call is over there", func() bool {
+				n, idle := there.runner.Count(f.ID)
+				return n == idle
+			})
 		}
 		asked := make(chan struct{}, 100)
 		unread := readFunc(func(p []byte) (int, error) { // what HTTP itself reads ahead is little
@@ -272,10 +281,14 @@ func TestLyingBodies(t *testing.T) {
 			}
 			return copy(p, "x"), nil
 		})
-		if status, _ := post(address, io.LimitReader(unread, 1000), func(r *http.Request) { r.Header.Del("Authorization") }); status != http.StatusUnauthorized {
+		if status, _ := post(address, io.LimitReader(unread, 1000), func(r *http.Request) {
+			r.Header.Del("Authorization")
+		}); status != http.StatusUnauthorized {
 			t.Errorf("without the secret: got %d", status)
 		}
-		if status, text := post(address, bytes.NewReader(frames(head, "z")), func(r *http.Request) { r.Header.Del("Accept") }); status != http.StatusBadRequest {
+		if status, text := post(address, bytes.NewReader(frames(head, "z")), func(r *http.Request) {
+			r.Header.Del("Accept")
+		}); status != http.StatusBadRequest {
 			t.Errorf("without frames as an answer: got %d %q", status, text)
 		}
 	}

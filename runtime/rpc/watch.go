@@ -169,7 +169,8 @@ func (r *Router) lookUp(ctx context.Context, name string) {
 	found, err := resolve(limited, host)
 	if err != nil || len(found) == 0 {
 		if ctx.Err() == nil {
-			r.Logger.WarnContext(ctx, "the name of runners cannot be looked up; those that are known stay", "name", host, "error", err)
+			r.Logger.WarnContext(ctx, "the name of runners cannot be looked up; those that are known stay", "name", host,
+				"error", err)
 		}
 		return
 	}

@@ -40,26 +40,30 @@ func faults() []struct {
 		message   string
 		trace     string
 	}{
-		{"exit", `echo "Traceback: line 7" >&2; exit 3`, function.Exit, "exit code 3 before it answered", "Traceback: line 7"},
+		{"exit", `echo "Traceback: line 7" >&2; exit 3`, function.Exit, "exit code 3 before it answered",
+			"Traceback: line 7"},
 		{"exit 0", `exit 0`, function.Exit, "exit code 0 before it answered", ""},
 		{"segfault", `kill -SEGV $$`, function.Exit, "signal 11 (segmentation fault)", ""},
 		{"killed", `kill -KILL $$`, function.Exit, "signal 9", ""},
 		{"memory", `exec tail /dev/zero`, function.Memory, "memory limit of 64 MiB", ""},
 		{"hang", `echo "waiting" >&2; exec sleep 600`, function.Timeout, "did not answer within 3s", "waiting"},
 		{"busy loop", `while :; do :; done`, function.Timeout, "did not answer within 400ms", ""},
-		{"deaf to signals", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.Timeout, "did not answer within 400ms", ""},
-		{"returns nothing", `:`, function.Timeout, "did not answer within 400ms", ""},
-		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.Timeout, "did not answer within 400ms", ""},
-		{"half a frame, then the end", `printf '{"specversion":"1.0","id":"'; exit 4`, function.Exit, "exit code 4 in the middle of its answer", ""},
+		{"deaf to signals", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.Timeout,
+			"did not answer within 400ms", ""}, {"returns nothing", `:`, function.Timeout, "did not answer within 400ms", ""},
+		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.Timeout,
+			"did not answer within 400ms", ""}, {"half a frame, then the end", `printf '{"specversion":"1.0","id":"'; exit 4`,
+			function.Exit, "exit code 4 in the middle of its answer", ""},
 		{"garbage", `echo "handling the event"; ` + answer, function.Protocol, `"handling the event`, ""},
 		{"bytes", `exec cat /dev/zero`, function.Protocol, "what is no event", ""},
 		{"no event", `echo '{"hello":"world"}'`, function.Protocol, "specversion: it is missing", ""},
 		{"no JSON", `echo '{hello}'`, function.Protocol, "no valid JSON", ""},
-		{"a stream", `printf '{"specversion":"1.0","id":"%s","source":"/s","type":"t"}\n' 1 2`, function.Protocol, "more than one", ""},
-		{"a late answer", `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","execution":"another"}\n'`, function.Protocol, "another execution", ""},
-		{"flood", `printf '{"specversion":"1.0","id":"'; yes | tr -d '\n'`, function.TooLarge, "limit of 1048576 bytes", ""},
-		{"flood of its log", `yes >&2`, function.Timeout, "did not answer within 3s", "y\ny\n"},
-		{"many children", `for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; setsid sleep 600 & exec sleep 600`, function.Timeout, "did not answer within 400ms", ""},
+		{"a stream", `printf '{"specversion":"1.0","id":"%s","source":"/s","type":"t"}\n' 1 2`, function.Protocol,
+			"more than one", ""}, {"a late answer",
+			`printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","execution":"another"}\n'`, function.Protocol,
+			"another execution", ""}, {"flood", `printf '{"specversion":"1.0","id":"'; yes | tr -d '\n'`, function.TooLarge,
+			"limit of 1048576 bytes", ""}, {"flood of its log", `yes >&2`, function.Timeout, "did not answer within 3s",
+			"y\ny\n"}, {"many children", `for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; setsid sleep 600 & exec sleep 600`,
+			function.Timeout, "did not answer within 400ms", ""},
 	}
 }
 
@@ -93,7 +97,8 @@ func TestFaults(t *testing.T) {
 					got := reason(err)
 					// N-023, N-024, N-025: the documented error
 					if got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
-						t.Errorf("the error is %q (%v), want %q with %q; its log: %q", got, err, test.reason, test.message, log.of(t.Name()))
+						t.Errorf("the error is %q (%v), want %q with %q; its log: %q", got, err, test.reason, test.message,
+							log.of(t.Name()))
 					}
 					// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do
 					if limit := timeout + 10*100*time.Millisecond; test.reason == function.Timeout && took > limit {
@@ -123,7 +128,8 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%s: %d calls of another function failed meanwhile", kind, failed)
 			}
 			// N-025: the log of a flood is cut, with a line that says so
-			if text := log.of(t.Name() + "/" + kind + "/flood_of_its_log"); !strings.HasSuffix(text, "(the log is cut here: it reached its limit)\n") {
+			if text := log.of(t.Name() + "/" + kind + "/flood_of_its_log"); !strings.HasSuffix(text,
+				"(the log is cut here: it reached its limit)\n") {
 				t.Errorf("the log of the flood ends with %q", text[max(0, len(text)-80):])
 			}
 		}
@@ -168,7 +174,8 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"confined", "off"} {
 		r := start(t, &runner.Runner{Sandbox: box(t, kind)})
-		_, err := r.Run(t.Context(), runner.Function{Function: landfall.Function{ID: "missing"}, Args: []string{"./missing"}, Dir: t.TempDir()}, function.Call{Event: ask("good", "")})
+		_, err := r.Run(t.Context(), runner.Function{Function: landfall.Function{ID: "missing"}, Args: []string{"./missing"},
+			Dir: t.TempDir()}, function.Call{Event: ask("good", "")})
 		// N-023: a missing handler
 		if fault := function.ErrorOf(err); reason(err) != function.Exit || !strings.Contains(fault.Trace, "missing") {
 			t.Errorf("%s: the error is %+v", kind, fault)

@@ -11,7 +11,8 @@ import (
 
 // An object ends where JSON says, however it is cut into pieces.
 func FuzzFrame(f *testing.F) {
-	for _, text := range []string{`{}`, ` {"a":"}\"{\\"}x`, `{"a":[{},"]"]} {}`, `{"a"`, `x`, `[]`, " 0", "\n{\"\\u007b\":1}\n"} {
+	for _, text := range []string{`{}`, ` {"a":"}\"{\\"}x`, `{"a":[{},"]"]} {}`, `{"a"`, `x`, `[]`, " 0",
+		"\n{\"\\u007b\":1}\n"} {
 		f.Add([]byte(text), 3)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, cut int) {

@@ -33,10 +33,12 @@ func hell() []demon {
 		{"SIGSEGV", `kill -SEGV $$`, function.Exit, "signal 11 (segmentation fault)"},
 		{"out of memory", `exec tail /dev/zero`, function.Memory, "memory limit of 64 MiB"},
 		{"endless loop", `while :; do :; done`, function.Timeout, "did not answer within"},
-		{"1 GB of output", `printf '{"specversion":"1.0","id":"'; head -c 1G /dev/zero | tr '\0' x`, function.TooLarge, "limit of 1048576 bytes"},
+		{"1 GB of output", `printf '{"specversion":"1.0","id":"'; head -c 1G /dev/zero | tr '\0' x`, function.TooLarge,
+			"limit of 1048576 bytes"},
 		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.Timeout, "did not answer within"},
 		{"deaf to SIGTERM", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.Timeout, "did not answer within"},
-		{"fork bomb", `(bomb() { bomb | bomb & }; bomb) 2>/dev/null & exec sleep 600`, function.Timeout, "did not answer within"},
+		{"fork bomb", `(bomb() { bomb | bomb & }; bomb) 2>/dev/null & exec sleep 600`, function.Timeout,
+			"did not answer within"},
 		{"flood of its log", `exec yes >&2`, function.Timeout, "did not answer within"},
 	}
 }
@@ -81,7 +83,8 @@ func take(t *testing.T) taken {
 		t.Fatal(err)
 	}
 	for _, stat := range stats {
-		if text, err := os.ReadFile(stat); err == nil && strings.Contains(string(text), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
+		if text, err := os.ReadFile(stat); err == nil &&
+			strings.Contains(string(text), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
 			now.processes++
 		}
 	}
@@ -163,8 +166,10 @@ func TestHell(t *testing.T) {
 	if after.resident > before.resident+grown {
 		t.Errorf("the server has %d MiB of memory, and had %d", after.resident/mib, before.resident/mib)
 	}
-	t.Logf("%d kinds, %d calls: each the documented error, the latest %s after its timeout; a neighbour's p99 %s, and %s alone; before %+v, after %+v",
-		len(hell()), n*len(hell()), slices.Max(latest).Round(time.Millisecond), p99(loud).Round(time.Microsecond), p99(quiet).Round(time.Microsecond), before, after)
+	t.Logf("%d kinds, %d calls: each the documented error, the latest %s after its timeout; a neighbour's p99 %s, and "+
+		"%s alone; before %+v, after %+v",
+		len(hell()), n*len(hell()), slices.Max(latest).Round(time.Millisecond), p99(loud).Round(time.Microsecond),
+		p99(quiet).Round(time.Microsecond), before, after)
 }
 
 // suffer calls a function from hell n times, and returns how long after its timeout the latest error came.
@@ -190,14 +195,16 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 		took := time.Since(began)
 		// N-023, N-025: the documented error, each time
 		if got := reason(err); got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
-			t.Fatalf("%s: the error is %q (%v), want %q with %q; its log: %q", execution, got, err, test.reason, test.message, function.ErrorOf(err).Trace)
+			t.Fatalf("%s: the error is %q (%v), want %q with %q; its log: %q", execution, got, err, test.reason, test.message,
+				function.ErrorOf(err).Trace)
 		}
 		if test.reason == function.Timeout {
 			latest = max(latest, took-timeout)
 			slack := <-late
 			// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do
 			if took > timeout+slack+10*100*time.Millisecond {
-				t.Errorf("%s: the error came after %s, and a timer after %s; want at most a second more than that", execution, took, timeout+slack)
+				t.Errorf("%s: the error came after %s, and a timer after %s; want at most a second more than that", execution, took,
+					timeout+slack)
 			}
 		}
 		f.Resources.Timeout = testkit.Patience
@@ -216,15 +223,20 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 // Inputs that were made to harm: each gets an answer or an error that says why, and the function works on.
 func TestPoisonInputs(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Limits: runner.Limits{Answer: mib}, Defaults: landfall.Resources{Timeout: testkit.Patience, Concurrency: 1}})
+	r := start(t, &runner.Runner{Limits: runner.Limits{Answer: mib},
+		Defaults: landfall.Resources{Timeout: testkit.Patience, Concurrency: 1}})
 	f := runner.Function{Function: landfall.Function{ID: "echo"}, Args: []string{"/bin/cat"}, Dir: t.TempDir()}
 	const deep = 200_000
 	texts := map[string]string{
-		"nothing": "", "a zero byte": "\x00", "no UTF-8": "\xff\xfe\xc0\x80", "line ends": "\n\r\n\u2028\u2029", "braces": "}}}}{{{{", "quotes": `"\"\\"`,
-		"a deep list": strings.Repeat("[", deep), "a deep list that ends": strings.Repeat("[", deep) + strings.Repeat("]", deep),
-		"a deep object": strings.Repeat(`{"a":`, deep), "a huge number": "1" + strings.Repeat("0", deep), "escapes": strings.Repeat(`\ud800`, 1000),
-		"an event": `{"specversion":"1.0","id":"1","source":"/s","type":"t"}`, "a large text": strings.Repeat("x", mib-1000), "too large a text": strings.Repeat("x", 3*mib),
-		"terminal codes": "\x1b]0;x\x07\x1b[2J", "a path": "../../../../etc/passwd", "a command": "$(reboot); `reboot` & | ; reboot",
+		"nothing": "", "a zero byte": "\x00", "no UTF-8": "\xff\xfe\xc0\x80", "line ends": "\n\r\n\u2028\u2029",
+		"braces": "}}}}{{{{", "quotes": `"\"\\"`, "a deep list": strings.Repeat("[", deep),
+		"a deep list that ends": strings.Repeat("[", deep) + strings.Repeat("]", deep),
+		"a deep object":         strings.Repeat(`{"a":`, deep), "a huge number": "1" + strings.Repeat("0", deep),
+		"escapes":  strings.Repeat(`\ud800`, 1000),
+		"an event": `{"specversion":"1.0","id":"1","source":"/s","type":"t"}`, "a large text": strings.Repeat("x", mib-1000),
+		"too large a text": strings.Repeat("x", 3*mib),
+		"terminal codes":   "\x1b]0;x\x07\x1b[2J", "a path": "../../../../etc/passwd",
+		"a command": "$(reboot); `reboot` & | ; reboot",
 	}
 	for range rounds(t) {
 		for name, text := range texts {

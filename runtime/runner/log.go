@@ -50,8 +50,8 @@ func newLog(p *sandbox.Process, f Function, execution string, sink Logs, most in
 		return nil, err
 	}
 	l := &log{
-		function: f.ID, execution: execution, sink: sink, most: most, left: most, conn: conn, kill: p.Kill, ended: make(chan struct{}),
-		hide: f.Hide.Stream(), hidden: f.Hide,
+		function: f.ID, execution: execution, sink: sink, most: most, left: most, conn: conn, kill: p.Kill,
+		ended: make(chan struct{}), hide: f.Hide.Stream(), hidden: f.Hide,
 	}
 	if l.fd, err = descriptor(conn); err != nil {
 		return nil, err

@@ -167,7 +167,8 @@ func (r *Runner) runModule(ctx context.Context, f Function, t task) (event.Event
 			t.body.Stop()
 		})()
 	}
-	log := &log{function: f.ID, execution: t.execution, sink: r.Logs, most: limits.Log, left: limits.Log, hide: f.Hide.Stream()}
+	log := &log{function: f.ID, execution: t.execution, sink: r.Logs, most: limits.Log, left: limits.Log,
+		hide: f.Hide.Stream()}
 	i.read = func(text []byte) (event.Event, error) { return parse(text, t.execution, f.Hide, log) }
 	i.begin = func(answer event.Event) (*parts, error) {
 		return newParts(t.to, answer, limits, func() {
@@ -228,7 +229,8 @@ func moduleFault(ctx context.Context, err error, i *instance, hide *secret.Redac
 	case i.fault != nil && !untaken:
 		return wrote(i.fault, i.answer, hide, i.most, trace)
 	case ctx.Err() != nil:
-		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up",
+			Err: context.Cause(ctx)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(function.Timeout, trace, "the function did not answer within %s", t.timeout)
 	case errors.Is(err, context.Canceled):

@@ -41,7 +41,8 @@ func modules(t testing.TB, sources ...wasmtest.Source) (*runner.Runner, []runner
 		if err != nil {
 			t.Fatal(err)
 		}
-		functions = append(functions, runner.Function{Function: landfall.Function{ID: file}, Module: module, Args: []string{"main.wasm"}})
+		functions = append(functions, runner.Function{Function: landfall.Function{ID: file}, Module: module,
+			Args: []string{"main.wasm"}})
 	}
 	return r, functions
 }
@@ -81,7 +82,8 @@ func TestModuleFaults(t *testing.T) {
 		{wasmtest.Says("hello"), function.Protocol, `"hello"; a log belongs on standard error`},
 		{wasmtest.Says(whole + whole), function.Protocol, "more than one"},
 		{wasmtest.Says(`{"id":1}`), function.Protocol, "no event"},
-		{wasmtest.Source{Body: []byte{0x41, 0x80, 0xa0, 1, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b}}, function.Memory, "more memory"},
+		{wasmtest.Source{Body: []byte{0x41, 0x80, 0xa0, 1, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b}},
+			function.Memory, "more memory"},
 	}
 	var sources []wasmtest.Source
 	for _, test := range tests {
@@ -146,7 +148,8 @@ func TestModuleBrokenUpload(t *testing.T) {
 		_ = b.to.CloseWithError(&landfall.Error{Kind: landfall.Canceled, Message: "the caller went away"})
 	}()
 	_, err := send(t, r, f[0], b)
-	if landfall.KindOf(err) != landfall.Canceled || !strings.Contains(landfall.MessageOf(err), "broke off: the caller went away") {
+	if landfall.KindOf(err) != landfall.Canceled ||
+		!strings.Contains(landfall.MessageOf(err), "broke off: the caller went away") {
 		t.Errorf("got %v; want that the body broke off", err)
 	}
 	f[0].Resources.Timeout = 100 * time.Millisecond

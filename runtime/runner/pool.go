@@ -79,9 +79,10 @@ func (r *Runner) grow(f Function, most int, execution string) (*process, error) 
 		return nil, err
 	}
 	proxy, way := proxyOf(f)
-	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Root: f.Root, Env: f.Env, Files: f.Files, Proxy: proxy, Limits: sandbox.Limits{
-		Memory: f.Resources.Memory, Disk: f.Resources.Disk, CPU: f.Resources.MilliCPU,
-	}})
+	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Root: f.Root, Env: f.Env, Files: f.Files,
+		Proxy: proxy, Limits: sandbox.Limits{
+			Memory: f.Resources.Memory, Disk: f.Resources.Disk, CPU: f.Resources.MilliCPU,
+		}})
 	var p *process
 	if err == nil {
 		p, err = r.newProcess(pool, f, started, execution)
@@ -294,7 +295,8 @@ func (r *Runner) reap(p *process) {
 	if last != evicted {
 		r.free(pool)
 	}
-	refill := !p.since.IsZero() && last != evicted && !r.closed && !pool.forgotten && pool.total-pool.stopped < pool.function.Resources.KeepWarm
+	refill := !p.since.IsZero() && last != evicted && !r.closed && !pool.forgotten &&
+		pool.total-pool.stopped < pool.function.Resources.KeepWarm
 	function := pool.function
 	if refill {
 		r.left.Add(1)

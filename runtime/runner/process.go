@@ -224,10 +224,12 @@ func (p *process) call(ctx context.Context, t task) (event.Event, error) {
 func parse(text []byte, execution string, hide *secret.Redactor, log *log) (event.Event, error) {
 	answer, err := event.ParseAnswer(text)
 	if err != nil && hide.Finds(text) {
-		return event.Event{}, failed(function.Protocol, log.trace(), "the function's answer is no event, and has a secret in it")
+		return event.Event{}, failed(function.Protocol, log.trace(),
+			"the function's answer is no event, and has a secret in it")
 	}
 	if err != nil {
-		return event.Event{}, failed(function.Protocol, log.trace(), "the function's answer is no event: %s", landfall.MessageOf(err))
+		return event.Event{}, failed(function.Protocol, log.trace(), "the function's answer is no event: %s",
+			landfall.MessageOf(err))
 	}
 	if named := event.ExecutionOf(answer); named != "" && named != execution {
 		return event.Event{}, failed(function.Protocol, log.trace(), "the function's answer names another execution")
@@ -374,7 +376,8 @@ func (p *process) take(n int) (done bool, err error) {
 func (p *process) fault(ctx context.Context, err error, t task) error {
 	switch {
 	case ctx.Err() != nil:
-		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up",
+			Err: context.Cause(ctx)}
 	case errors.Is(err, errGarbage), errors.Is(err, errMore), errors.Is(err, errTooLarge):
 		return wrote(err, p.answer, p.hide, p.most, p.log.trace())
 	case errors.Is(err, os.ErrDeadlineExceeded) && !p.died(0):
@@ -393,7 +396,8 @@ func wrote(err error, answer []byte, hide *secret.Redactor, most int, trace stri
 	case errors.Is(err, errTooLarge):
 		return failed(function.TooLarge, trace, "the function's answer is larger than the limit of %d bytes", most)
 	}
-	return failed(function.Protocol, trace, "the function wrote what is no event on its standard output: %q; a log belongs on standard error",
+	return failed(function.Protocol, trace,
+		"the function wrote what is no event on its standard output: %q; a log belongs on standard error",
 		beginning(answer, hide))
 }
 
@@ -431,11 +435,14 @@ func (p *process) death(err error, sent int) error {
 	case result.Killed != "":
 		return failed(function.Memory, p.log.trace(), "the function was ended: %s", result.Killed)
 	case result.ExitCode > signalled:
-		return failed(function.Exit, p.log.trace(), "the function was ended by signal %d (%s)", result.ExitCode-signalled, syscall.Signal(result.ExitCode-signalled))
+		return failed(function.Exit, p.log.trace(), "the function was ended by signal %d (%s)", result.ExitCode-signalled,
+			syscall.Signal(result.ExitCode-signalled))
 	case half:
-		return failed(function.Exit, p.log.trace(), "the function ended with exit code %d in the middle of its answer", result.ExitCode)
+		return failed(function.Exit, p.log.trace(), "the function ended with exit code %d in the middle of its answer",
+			result.ExitCode)
 	default:
-		return failed(function.Exit, p.log.trace(), "the function ended with exit code %d before it answered", result.ExitCode)
+		return failed(function.Exit, p.log.trace(), "the function ended with exit code %d before it answered",
+			result.ExitCode)
 	}
 }
 

@@ -23,15 +23,17 @@ import (
 type Function struct {
 	landfall.Function
 
-	Args   []string          // the program, by a path that may be relative to Dir, and its arguments
-	Dir    string            // where it starts, which it cannot change
-	Root   string            // the folder that it sees as its root, in which Dir is then; empty: it sees the server's programs
-	Env    map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
-	Files  map[string]string // small files that only it sees, by their paths below /secrets and /configs; none without a sandbox
-	Form   event.Form        // how it reads events: Structured or Draft
-	Module *wasm.Module      // what is run in place of a program; nil: Args is one
-	Proxy  *sandbox.Proxy    // its way to public addresses; nil: it has no network
-	Hide   *secret.Redactor  // what must not be in its logs nor in what is said of its errors; nil: nothing
+	Args []string // the program, by a path that may be relative to Dir, and its arguments
+	Dir  string   // where it starts, which it cannot change
+	// the folder that it sees as its root, in which Dir is then; empty: it sees the server's programs
+	Root string
+	Env  map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
+	// small files that only it sees, by their paths below /secrets and /configs; none without a sandbox
+	Files  map[string]string
+	Form   event.Form       // how it reads events: Structured or Draft
+	Module *wasm.Module     // what is run in place of a program; nil: Args is one
+	Proxy  *sandbox.Proxy   // its way to public addresses; nil: it has no network
+	Hide   *secret.Redactor // what must not be in its logs nor in what is said of its errors; nil: nothing
 }
 
 // Limits are the runner's own.
@@ -87,7 +89,8 @@ func defaults() landfall.Resources {
 func (l Limits) withDefaults() Limits {
 	const processes, answer, log = 64, 6 << 20, 256 << 10
 	return Limits{
-		Processes: cmp.Or(l.Processes, processes), Answer: cmp.Or(l.Answer, answer), Log: cmp.Or(l.Log, log), Silence: cmp.Or(l.Silence, time.Minute),
+		Processes: cmp.Or(l.Processes, processes), Answer: cmp.Or(l.Answer, answer), Log: cmp.Or(l.Log, log),
+		Silence: cmp.Or(l.Silence, time.Minute),
 	}
 }
 
@@ -101,12 +104,13 @@ func (r *Runner) withDefaults(f Function) Function {
 
 // Run makes a call of a function and returns its answer, which may be an event with an error. The answer belongs to the
 // execution that the event names, or to a new one, and has nothing of what only the function is told. What the function
-// did instead of answering is the *function.Error in the error's chain, and function.ErrorOf makes an event's error of it; it
-// comes within the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be
-// written; Canceled when ctx ended or the runner is closed; Forbidden when functions are refused here.
+// did instead of answering is the *function.Error in the error's chain, and function.ErrorOf makes an event's error
+// of it; it comes within the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the
+// event cannot be written; Canceled when ctx ended or the runner is closed; Forbidden when functions are refused here.
 func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Event, error) {
 	if ctx.Err() != nil {
-		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up",
+			Err: context.Cause(ctx)}
 	}
 	f = r.withDefaults(f)
 	deadline := time.Now().Add(f.Resources.Timeout)
@@ -134,10 +138,12 @@ func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Ev
 	defer r.keep(line)
 	var err error
 	if *line, err = event.Append((*line)[:0], f.Form, e); err != nil {
-		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
+		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Invalid,
+			Message: "the event cannot be written as JSON", Err: err}
 	}
 	*line = append(*line, '\n')
-	t := task{execution: execution, line: *line, body: body, to: c.Stream, timeout: f.Resources.Timeout, deadline: deadline}
+	t := task{execution: execution, line: *line, body: body, to: c.Stream, timeout: f.Resources.Timeout,
+		deadline: deadline}
 	call := r.runProcess
 	if f.Module != nil {
 		call = r.runModule
@@ -279,7 +285,8 @@ func (r *Runner) Close() {
 }
 
 func failed(reason function.Reason, trace, format string, args ...any) error {
-	return &landfall.Error{Op: "runner.Run", Message: fmt.Sprintf(format, args...), Err: &function.Error{Reason: reason, Trace: trace}}
+	return &landfall.Error{Op: "runner.Run", Message: fmt.Sprintf(format, args...),
+		Err: &function.Error{Reason: reason, Trace: trace}}
 }
 
 func busy(format string, args ...any) error {

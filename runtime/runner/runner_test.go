@@ -36,10 +36,12 @@ func TestFunction(t *testing.T) {
 			f.Dir = write(t, strings.Replace(read(t, f.Dir), "n=$((n+1))", `n=$((n+1)); echo "$GREETING, event $n" >&2`, 1))
 			f.Env = map[string]string{"GREETING": "hello"}
 			shell := exec.CommandContext(t.Context(), "sh", "-c", `echo "$EVENT" | ./function 2>/dev/null`)
-			shell.Dir, shell.Env = f.Dir, append(shell.Environ(), `EVENT={"specversion":"1.0","id":"1","source":"/me","type":"greet"}`)
+			shell.Dir, shell.Env = f.Dir, append(shell.Environ(),
+				`EVENT={"specversion":"1.0","id":"1","source":"/me","type":"greet"}`)
 			// E-011, E-013: it runs standalone, from a shell
 			alone, err := shell.Output()
-			if want := `{"specversion":"1.0","id":"1","source":"/counter","type":"count","data":1}` + "\n"; err != nil || string(alone) != want {
+			if want := `{"specversion":"1.0","id":"1","source":"/counter","type":"count","data":1}` + "\n"; err != nil ||
+				string(alone) != want {
 				t.Fatalf("in a shell it prints %q, %v; want %q", alone, err, want)
 			}
 			for n := 1; n <= 3; n++ {
@@ -74,7 +76,8 @@ func TestFunction(t *testing.T) {
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{})
-	f := runner.Function{Function: landfall.Function{ID: "draft"}, Form: event.Draft, Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
+	f := runner.Function{Function: landfall.Function{ID: "draft"}, Form: event.Draft, Args: []string{"./function"},
+		Dir: write(t, `#!/bin/sh
 while read -r event; do
 	case "$event" in '{"cloud-events-version":"0.1",'*'"extensions":{"config":{"COLOUR":"red"}'*) ;; *) echo "it got $event" >&2; exit 1 ;; esac
 	echo '{"cloud-events-version":"0.1","event-id":"2","source":"/old","event-type":"t","content-type":"text/plain","data":"hi","extensions":{"protocol":{"status_code":201}}}'
@@ -122,13 +125,15 @@ done`}
 func TestErrorEvent(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{})
-	f := counter(t, `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"message":"no such order","type":"NotFound"}}\n'`)
+	f := counter(t,
+		`printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"message":"no such order","type":"NotFound"}}\n'`)
 	e, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// E-018: errors are events
-	if fault, ok, err := event.ErrorOf(e); !ok || err != nil || fault.Message != "no such order" || fault.Type != "NotFound" {
+	if fault, ok, err := event.ErrorOf(e); !ok || err != nil || fault.Message != "no such order" ||
+		fault.Type != "NotFound" {
 		t.Errorf("the error is %+v, %t, %v", fault, ok, err)
 	}
 	if n := count(t, r, f); n != 2 {
@@ -148,7 +153,8 @@ func TestEcho(t *testing.T) {
 			t.Fatal(err)
 		}
 		event.SetConfig(&e, map[string]string{"PASSWORD": "canary"})
-		event.SetTrigger(&e, event.Trigger{FunctionURL: "/functions/default/echo:1", Config: map[string]string{"PASSWORD": "canary"}})
+		event.SetTrigger(&e, event.Trigger{FunctionURL: "/functions/default/echo:1",
+			Config: map[string]string{"PASSWORD": "canary"}})
 		got, err := r.Run(t.Context(), f, function.Call{Event: e})
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
@@ -171,7 +177,8 @@ func TestEcho(t *testing.T) {
 func TestPretty(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{})
-	f := counter(t, `printf '\n {"specversion":"1.0", "id":"1",\n "source":"/a\\"}{", '; printf '"type":"t",\n "data" : {"a": [1,\n {"b":2} ]}}'`)
+	f := counter(t,
+		`printf '\n {"specversion":"1.0", "id":"1",\n "source":"/a\\"}{", '; printf '"type":"t",\n "data" : {"a": [1,\n {"b":2} ]}}'`)
 	for range 3 {
 		e, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "")})
 		if err != nil || !strings.Contains(string(e.Data()), `{"b":2}`) {
@@ -187,7 +194,8 @@ func TestOneShot(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, &runner.Runner{Sandbox: box(t, kind)})
-			f := runner.Function{Function: landfall.Function{ID: "once"}, Args: []string{"/bin/sh", "-c", "read -r event; n=1; " + answer}, Dir: t.TempDir()}
+			f := runner.Function{Function: landfall.Function{ID: "once"},
+				Args: []string{"/bin/sh", "-c", "read -r event; n=1; " + answer}, Dir: t.TempDir()}
 			for range 8 {
 				if n := count(t, r, f); n != 1 {
 					t.Errorf("the answer is %d", n)
@@ -262,7 +270,8 @@ func TestBusy(t *testing.T) {
 	_, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	failure, ok := errors.AsType[*function.Error](err)
 	// E-039, N-030: busy is said at once, as something to try again, with the time
-	if !ok || failure.Reason != function.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable || time.Since(began) > 20*time.Second {
+	if !ok || failure.Reason != function.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable ||
+		time.Since(began) > 20*time.Second {
 		t.Fatalf("the error is %v after %s, want busy", err, time.Since(began))
 	}
 	// other functions do not notice
@@ -391,7 +400,8 @@ func TestAppLeavesRoom(t *testing.T) {
 	for id := range 6 { // as when another release is live, and their last calls do not end
 		r.Forget(strconv.Itoa(id))
 	}
-	if err := hang("zoo", "next"); reason(err) != function.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
+	if err := hang("zoo", "next"); reason(err) != function.Busy ||
+		!strings.Contains(landfall.MessageOf(err), "is for others") {
 		t.Errorf("the app takes all by versions that are forgotten: %v", err)
 	}
 	f := counter(t, "")
@@ -426,7 +436,10 @@ sleep 0.5
 		t.Fatal(err)
 	}
 	calls.Wait()
-	testkit.Eventually(t, "one is left", func() bool { processes, idle := r.Count(f.ID); return processes == 1 && idle == 1 })
+	testkit.Eventually(t, "one is left", func() bool {
+		processes, idle := r.Count(f.ID)
+		return processes == 1 && idle == 1
+	})
 	if n := count(t, r, f); n != 2 {
 		t.Errorf("the answer is %d; want 2, by a process that answered before", n)
 	}
@@ -582,7 +595,8 @@ func TestResources(t *testing.T) {
 	f := counter(t, "")
 	trigger := landfall.Resources{Memory: 64 << 20, Timeout: testkit.Patience / 2}
 	// E-082, E-085: a trigger's resources override the function's
-	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: testkit.Patience / 2}); got != want {
+	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}),
+		(landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: testkit.Patience / 2}); got != want {
 		t.Errorf("Or = %+v, want %+v", got, want)
 	}
 	count(t, r, f)
@@ -613,7 +627,8 @@ func TestResourcesBoundTheProcess(t *testing.T) {
 	t.Parallel()
 	n := &noting{Sandbox: box(t, "confined")}
 	log := newLogs()
-	r := start(t, &runner.Runner{Sandbox: n, Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience, MilliCPU: 700}})
+	r := start(t, &runner.Runner{Sandbox: n, Logs: log,
+		Defaults: landfall.Resources{Timeout: testkit.Patience, MilliCPU: 700}})
 	f := counter(t, "head -c 2097152 /dev/zero >/tmp/file && echo fits >&2; rm /tmp/file; "+answer)
 	for _, c := range []struct {
 		of   landfall.Resources
@@ -621,7 +636,8 @@ func TestResourcesBoundTheProcess(t *testing.T) {
 		says string
 	}{
 		{landfall.Resources{Memory: 64 << 20, Disk: 1 << 20}, sandbox.Limits{Memory: 64 << 20, Disk: 1 << 20, CPU: 700}, ""},
-		{landfall.Resources{Memory: 64 << 20, Disk: 4 << 20, MilliCPU: 900}, sandbox.Limits{Memory: 64 << 20, Disk: 4 << 20, CPU: 900}, "fits\n"},
+		{landfall.Resources{Memory: 64 << 20, Disk: 4 << 20, MilliCPU: 900},
+			sandbox.Limits{Memory: 64 << 20, Disk: 4 << 20, CPU: 900}, "fits\n"},
 	} {
 		f.Resources = c.of
 		execution := fmt.Sprint(c.of.Disk)

@@ -106,7 +106,8 @@ func silent(since time.Duration, trace string) error {
 
 // Untaken returns the error for a call whose answer a Stream did not take to its end.
 func Untaken(err error) error {
-	return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "nobody takes the rest of the answer", Err: err}
+	return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled,
+		Message: "nobody takes the rest of the answer", Err: err}
 }
 
 // refusedError is that of a Stream.

@@ -49,7 +49,8 @@ func TestStream(t *testing.T) {
 	t.Parallel()
 	for name, parts := range map[string]string{
 		"one by one": head + `echo '{"data":"two "}'; echo '{"data_base64":"dGhyZWU="}'; echo '{"last":true}'`,
-		"all at once": strings.Replace(head, "; ", "", 1) + ` > /dev/null; printf '%s %s %s %s' '{"specversion":"1.0","id":"1","source":"/s","type":"t",` +
+		"all at once": strings.Replace(head, "; ", "", 1) +
+			` > /dev/null; printf '%s %s %s %s' '{"specversion":"1.0","id":"1","source":"/s","type":"t",` +
 			`"datacontenttype":"text/plain","data":"one ","protocol":"{\"streaming\":true}"}' '{"data":"two "}' '{"data_base64":"dGhyZWU="}' '{"last":true}'`,
 		"data in the last one": head + `echo '{"data":"two three","last":true}'`,
 	} {
@@ -100,7 +101,8 @@ func TestBrokenStream(t *testing.T) {
 			_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 			f.Resources.Timeout = 0
 			if reason(err) != c.reason || !strings.Contains(landfall.MessageOf(err), c.message) || k.text.String() != "one " {
-				t.Errorf("got %q and %v: %s; want %s and %q", k.text.String(), reason(err), landfall.MessageOf(err), c.reason, c.message)
+				t.Errorf("got %q and %v: %s; want %s and %q", k.text.String(), reason(err), landfall.MessageOf(err),
+					c.reason, c.message)
 			}
 			if n := count(t, r, f); n != 1 {
 				t.Errorf("the next event was number %d of its process, want the first", n)
@@ -112,7 +114,8 @@ func TestBrokenStream(t *testing.T) {
 // A function that ends with an error in the middle keeps its process, and its answer is that error.
 func TestStreamEndsWithError(t *testing.T) {
 	t.Parallel()
-	r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, head+`echo '{"error":{"message":"no more","type":"Empty"}}'`), &taker{}
+	r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}),
+		counter(t, head+`echo '{"error":{"message":"no more","type":"Empty"}}'`), &taker{}
 	answer, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 	if err != nil {
 		t.Fatal(err)
@@ -158,13 +161,16 @@ func TestSilentStream(t *testing.T) {
 		want function.Reason
 		text string
 	}{
-		"silent":    {head + `exec sleep 600`, function.Timeout, "one "},
-		"goes on":   {head + `for n in 1 2 3 4 5 6 7 8; do sleep 0.5; echo '{"data":"."}'; done; echo '{"last":true}'`, "", "one ........"},
-		"its first": {`sleep 4; ` + head + `echo '{"last":true}'`, "", "one "}, // of which its own limit is the one that counts
+		"silent": {head + `exec sleep 600`, function.Timeout, "one "},
+		"goes on": {head + `for n in 1 2 3 4 5 6 7 8; do sleep 0.5; echo '{"data":"."}'; done; echo '{"last":true}'`, "",
+			"one ........"},
+		// of which its own limit is the one that counts
+		"its first": {`sleep 4; ` + head + `echo '{"last":true}'`, "", "one "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: 3 * time.Second}}), counter(t, c.bad), &taker{}
+			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: 3 * time.Second}}),
+				counter(t, c.bad), &taker{}
 			f.Resources.Timeout = 10 * testkit.Patience
 			_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 			if reason(err) != c.want || k.text.String() != c.text {
@@ -185,7 +191,8 @@ func TestStreamGivenUpInSilence(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	k.took = func() { time.AfterFunc(time.Millisecond, end) }
-	if _, err := r.Run(ctx, f, function.Call{Event: ask("bad", "x"), Stream: k}); landfall.KindOf(err) != landfall.Canceled {
+	if _, err := r.Run(ctx, f, function.Call{Event: ask("bad", "x"),
+		Stream: k}); landfall.KindOf(err) != landfall.Canceled {
 		t.Errorf("got %v, want that it was given up", err)
 	}
 	testkit.Eventually(t, "the process is gone", func() bool { processes, _ := r.Count(f.ID); return processes == 0 })
@@ -205,15 +212,22 @@ func TestModuleStreams(t *testing.T) {
 		message    string
 		got        string
 	}{
-		{name: "parts", text: begins + "\n" + `{"data":"two "} {"data_base64":"dGhyZWU="}` + "\n" + `{"last":true}`, got: "one two three"},
+		{name: "parts", text: begins + "\n" + `{"data":"two "} {"data_base64":"dGhyZWU="}` + "\n" + `{"last":true}`,
+			got: "one two three"},
 		{name: "an error", text: begins + `{"data":"two","error":{"message":"no more"}}`, got: "one two", message: "no more"},
-		{name: "no last", text: begins + `{"data":"two"}`, reason: function.Exit, message: "in the middle of its answer", got: "one two"},
-		{name: "half a part", text: begins + `{"data":"two`, reason: function.Exit, message: "in the middle of its answer", got: "one "},
-		{name: "garbage", text: begins + `two`, reason: function.Protocol, message: `no part of its answer: "two"`, got: "one "},
-		{name: "no part", text: begins + `{"data_base64":"?"}`, reason: function.Protocol, message: "no part of its answer", got: "one "},
-		{name: "more", text: begins + `{"last":true} {}`, reason: function.Protocol, message: "more after the last part", got: "one "},
-		{name: "silent", text: begins + `{"data":"two"}`, goesOn: true, reason: function.Timeout, message: "no part of its answer for 500ms", got: "one two"},
-		{name: "nobody takes it", text: begins + `{"data":"two"}`, most: 4, kind: landfall.Canceled, message: "nobody takes the rest", got: "one "},
+		{name: "no last", text: begins + `{"data":"two"}`, reason: function.Exit, message: "in the middle of its answer",
+			got: "one two"},
+		{name: "half a part", text: begins + `{"data":"two`, reason: function.Exit, message: "in the middle of its answer",
+			got: "one "},
+		{name: "garbage", text: begins + `two`, reason: function.Protocol, message: `no part of its answer: "two"`,
+			got: "one "},
+		{name: "no part", text: begins + `{"data_base64":"?"}`, reason: function.Protocol, message: "no part of its answer",
+			got: "one "},
+		{name: "more", text: begins + `{"last":true} {}`, reason: function.Protocol, message: "more after the last part",
+			got: "one "},
+		{name: "silent", text: begins + `{"data":"two"}`, goesOn: true, reason: function.Timeout,
+			message: "no part of its answer for 500ms", got: "one two"}, {name: "nobody takes it",
+			text: begins + `{"data":"two"}`, most: 4, kind: landfall.Canceled, message: "nobody takes the rest", got: "one "},
 		{name: "nobody takes anything", text: begins, most: 1, message: "gone"},
 	}
 	var sources []wasmtest.Source
@@ -236,14 +250,16 @@ func TestModuleStreams(t *testing.T) {
 		if err != nil {
 			said.Message = landfall.MessageOf(err) + err.Error()
 		}
-		if reason(err) != test.reason || landfall.KindOf(err) != test.kind || !strings.Contains(said.Message, test.message) || k.text.String() != test.got {
+		if reason(err) != test.reason || landfall.KindOf(err) != test.kind || !strings.Contains(said.Message, test.message) ||
+			k.text.String() != test.got {
 			t.Errorf("%s: got %q, %v: %q; want %q and %q", test.name, k.text.String(), err, said.Message, test.got, test.message)
 		}
 		if err == nil && len(answer.Data()) > 0 {
 			t.Errorf("%s: the answer has data: %q", test.name, answer.Data())
 		}
 	}
-	if answer, err := r.Run(t.Context(), f[0], function.Call{Event: ask("1", "x")}); err != nil || string(answer.Data()) != "one two three" {
+	if answer, err := r.Run(t.Context(), f[0], function.Call{Event: ask("1", "x")}); err != nil ||
+		string(answer.Data()) != "one two three" {
 		t.Errorf("where nobody takes parts: got %q, %v", answer.Data(), err)
 	}
 	if processes, _ := r.Count(f[0].ID); processes != 0 {

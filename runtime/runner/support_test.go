@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 // boxes are the sandboxes of this machine, found once.
 var boxes = sync.OnceValue(func() map[string]*sandbox.Sandbox {
 	ctx := context.Background()
-	return map[string]*sandbox.Sandbox{"confined": sandbox.Detect(ctx, sandbox.Auto), "off": sandbox.Detect(ctx, sandbox.Off)}
+	return map[string]*sandbox.Sandbox{"confined": sandbox.Detect(ctx, sandbox.Auto),
+		"off": sandbox.Detect(ctx, sandbox.Off)}
 })
 
 // box returns a sandbox, which must work.
@@ -109,7 +110,8 @@ const answer = `printf '{"specversion":"1.0","id":"%s","source":"/counter","type
 // counter returns a function that counts the events that it got, and does something else when an event's type is "bad".
 func counter(t testing.TB, bad string) runner.Function {
 	t.Helper()
-	return runner.Function{Function: landfall.Function{ID: t.Name()}, Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
+	return runner.Function{Function: landfall.Function{ID: t.Name()}, Args: []string{"./function"},
+		Dir: write(t, `#!/bin/sh
 n=0
 while read -r event; do
 	n=$((n+1))

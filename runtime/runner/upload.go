@@ -65,7 +65,8 @@ func (u *upload) next() ([]byte, error) {
 // brokenOff returns the error of a call whose body broke off.
 func brokenOff(err error) error {
 	return &landfall.Error{
-		Op: "runner.Run", Kind: landfall.Canceled, Message: "the request's body broke off: " + landfall.MessageOf(err), Err: err,
+		Op: "runner.Run", Kind: landfall.Canceled,
+		Message: "the request's body broke off: " + landfall.MessageOf(err), Err: err,
 	}
 }
 

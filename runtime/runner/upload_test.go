@@ -49,7 +49,8 @@ const collect = `text=; while read -r part; do case "$part" in *'"last":true'*) 
 
 // reply answers in shell with $text, and more attributes.
 func reply(more string) string {
-	return `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/plain",` + more + `"data":"%s"}\n' "$n $text"; `
+	return `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/plain",` + more +
+		`"data":"%s"}\n' "$n $text"; `
 }
 
 const (
@@ -75,7 +76,10 @@ func send(t *testing.T, r *runner.Runner, f runner.Function, b function.Body) (s
 // settled waits until the one process of a function is idle, or gone.
 func settled(t *testing.T, r *runner.Runner, f runner.Function) {
 	t.Helper()
-	testkit.Eventually(t, "nothing is under way", func() bool { processes, idle := r.Count(f.ID); return processes == idle })
+	testkit.Eventually(t, "nothing is under way", func() bool {
+		processes, idle := r.Count(f.ID)
+		return processes == idle
+	})
 }
 
 // A body reaches its function in parts behind the event, and the process goes on when it has read them all.
@@ -96,7 +100,9 @@ func TestUpload(t *testing.T) {
 func TestUploadWhileAnswering(t *testing.T) {
 	t.Parallel()
 	r, b, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), newFlow(), &taker{}
-	f := uploader(t, head+`while read -r part; do case "$part" in *'"last":true'*) break ;; esac; echo "$part"; done; echo '{"last":true,"dataread":true}'`)
+	f := uploader(t,
+		head+
+			`while read -r part; do case "$part" in *'"last":true'*) break ;; esac; echo "$part"; done; echo '{"last":true,"dataread":true}'`)
 	took := make(chan struct{}, 10)
 	k.took = func() { took <- struct{}{} }
 	go func() {
@@ -107,7 +113,8 @@ func TestUploadWhileAnswering(t *testing.T) {
 		}
 		_ = b.to.Close()
 	}()
-	if _, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", ""), Body: b, Stream: k}); err != nil || k.text.String() != "one two three four" {
+	if _, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", ""), Body: b, Stream: k}); err != nil ||
+		k.text.String() != "one two three four" {
 		t.Errorf("got %q, %v", k.text.String(), err)
 	}
 	if n := count(t, r, f); n != 2 {
@@ -202,7 +209,8 @@ func TestBrokenUpload(t *testing.T) {
 			if c.next == 2 && log.of("x") != "half!\n" {
 				t.Errorf("the function has read %q", log.of("x"))
 			}
-			if !strings.Contains(c.name, "answers") && (landfall.KindOf(err) != landfall.Canceled || !strings.Contains(landfall.MessageOf(err), "broke off: the caller went away")) {
+			if !strings.Contains(c.name, "answers") && (landfall.KindOf(err) != landfall.Canceled ||
+				!strings.Contains(landfall.MessageOf(err), "broke off: the caller went away")) {
 				t.Errorf("got %v: %s", err, landfall.MessageOf(err))
 			}
 			settled(t, r, f)
@@ -217,7 +225,8 @@ func TestBrokenUpload(t *testing.T) {
 func TestBrokenUploadOfStream(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: testkit.Patience / 2}})
-	f := uploader(t, head+`while [ $n -lt 100 ]; do n=$((n+1)); echo '{"data":"."}'; sleep 0.2; done; echo '{"last":true}'; `)
+	f := uploader(t,
+		head+`while [ $n -lt 100 ]; do n=$((n+1)); echo '{"data":"."}'; sleep 0.2; done; echo '{"last":true}'; `)
 	for name, to := range map[string]function.Stream{"streamed": &taker{}, "gathered": nil} {
 		settled(t, r, f)
 		b := newFlow()
@@ -225,7 +234,8 @@ func TestBrokenUploadOfStream(t *testing.T) {
 			_ = b.to.CloseWithError(&landfall.Error{Kind: landfall.Canceled, Message: "the caller went away"})
 		}()
 		answer, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", ""), Body: b, Stream: to})
-		if landfall.KindOf(err) != landfall.Canceled || !strings.Contains(landfall.MessageOf(err), "broke off: the caller went away") {
+		if landfall.KindOf(err) != landfall.Canceled ||
+			!strings.Contains(landfall.MessageOf(err), "broke off: the caller went away") {
 			t.Errorf("%s: got %q, %v; want that the body broke off", name, answer.Data(), err)
 		}
 	}
@@ -265,7 +275,8 @@ func TestUploadEnds(t *testing.T) {
 			go of.body(b)
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(100*time.Millisecond, cancel)
-			if _, err := r.Run(ctx, f, function.Call{Event: ask("bad", ""), Body: b}); landfall.KindOf(err) != landfall.Canceled {
+			if _, err := r.Run(ctx, f, function.Call{Event: ask("bad", ""),
+				Body: b}); landfall.KindOf(err) != landfall.Canceled {
 				t.Errorf("got %v, want that it was given up", err)
 			}
 			settled(t, r, f)
@@ -277,7 +288,8 @@ func TestUploadEnds(t *testing.T) {
 func TestNobodySaysThatPartsFollow(t *testing.T) {
 	t.Parallel()
 	for _, body := range []int64{mib, 0} {
-		r, f := start(t, &runner.Runner{Sandbox: box(t, "off")}), uploader(t, `case "$event" in *datafollows*) n=bad ;; esac; text=; `+reply(""))
+		r, f := start(t, &runner.Runner{Sandbox: box(t, "off")}),
+			uploader(t, `case "$event" in *datafollows*) n=bad ;; esac; text=; `+reply(""))
 		f.Body = body
 		e := ask("bad", "")
 		event.SetFollows(&e, true)

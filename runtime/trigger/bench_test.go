@@ -12,8 +12,10 @@ import (
 
 // BenchmarkRun measures what the trigger manager adds to a call, with as many callers as there are processors.
 func BenchmarkRun(b *testing.B) {
-	f := &landfall.Function{ID: "c", Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR"}}
-	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"size": "L"}}, Name: "pay", Release: "rrrrrrr2", Function: f}
+	f := &landfall.Function{ID: "c", Namespace: "team", Name: "checkout", Version: "owf2k7qa",
+		Config: map[string]string{"currency": "EUR"}}
+	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"size": "L"}}, Name: "pay",
+		Release: "rrrrrrr2", Function: f}
 	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) { return e, nil })
 	m.Functions = trigger.Checked(nil, trigger.Traced(nil, m.Functions))
 	b.RunParallel(func(pb *testing.PB) {

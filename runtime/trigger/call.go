@@ -55,7 +55,8 @@ func Traced(tracer *trace.Tracer, next function.Caller) function.Caller {
 			by = c.Trigger.Kind
 		}
 		f := c.Function
-		ctx, span := tracer.Call(ctx, event.TraceOf(c.Event), f.Name, trace.Function(f.Namespace, f.Name, f.Version, event.ExecutionOf(c.Event), by)...)
+		ctx, span := tracer.Call(ctx, event.TraceOf(c.Event), f.Name,
+			trace.Function(f.Namespace, f.Name, f.Version, event.ExecutionOf(c.Event), by)...)
 		event.SetTrace(&c.Event, trace.Parent(ctx))
 		answer, err := next.Call(ctx, c)
 		if fault, is, unlike := event.ErrorOf(answer); err == nil && (is || unlike != nil) {

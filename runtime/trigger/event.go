@@ -31,7 +31,8 @@ func NewEvent(t *registry.Trigger) event.Event {
 	e.SetType(ScheduleType)
 	e.SetSubject(t.Name)
 	event.SetProtocol(&e, event.Protocol{
-		Type: "http", Method: t.Time.Method, RequestURL: t.Time.Subpath, Headers: map[string][]string{"X-Fission-Timer-Name": {t.Name}},
+		Type: "http", Method: t.Time.Method, RequestURL: t.Time.Subpath,
+		Headers: map[string][]string{"X-Fission-Timer-Name": {t.Name}},
 	})
 	return e
 }

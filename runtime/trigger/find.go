@@ -13,7 +13,8 @@ import (
 
 // Find returns the triggers that an event is for. Its source says which: it is
 //
-//   - the address of a trigger, /r/NAMESPACE/APP/TRIGGER, or /r/NAMESPACE/APP:RELEASE/TRIGGER for another release than the live one.
+//   - the address of a trigger, /r/NAMESPACE/APP/TRIGGER, or /r/NAMESPACE/APP:RELEASE/TRIGGER for another release
+//     than the live one.
 //     It means all triggers of that name, one of each kind;
 //   - the URL of a route of a release, for the method in the event's protocol, or else POST;
 //   - NAMESPACE.APP.TOPIC, which means the triggers of the live release that listen to the app's topic.
@@ -24,7 +25,8 @@ import (
 func (m *Manager) Find(e event.Event) ([]*registry.Trigger, error) {
 	table := m.Table()
 	if table == nil {
-		return nil, &landfall.Error{Op: "trigger.Find", Kind: landfall.Unavailable, Message: "the triggers are not read yet; try again in a moment"}
+		return nil, &landfall.Error{Op: "trigger.Find", Kind: landfall.Unavailable,
+			Message: "the triggers are not read yet; try again in a moment"}
 	}
 	found, err := m.bySource(table, e)
 	return slices.DeleteFunc(found, func(t *registry.Trigger) bool { return !m.prepared(t).pass(e) }), err
@@ -50,8 +52,9 @@ func resolve(table *registry.Table, app, selector string, joined bool) (*registr
 		return found.Release, nil
 	}
 	if found.Outcome == registry.UnreadApp {
-		return nil, &landfall.Error{Op: "trigger.Find", Kind: landfall.Unavailable, Message: "what is stored of the app " + app +
-			" cannot be read now; the server's log says why"}
+		return nil, &landfall.Error{Op: "trigger.Find", Kind: landfall.Unavailable,
+			Message: "what is stored of the app " + app +
+				" cannot be read now; the server's log says why"}
 	}
 	return nil, nil //nolint:nilnil // such an event is for nobody
 }

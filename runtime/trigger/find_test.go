@@ -17,15 +17,19 @@ func shops() *trigger.Manager {
 	release := func(id landfall.UID, app, namespace string, kinds ...landfall.UnitKind) registry.Release {
 		r := registry.Release{ID: id}
 		for _, kind := range kinds {
-			r.Triggers = append(r.Triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind, Queue: landfall.QueueSource{Topic: "t1"}}, Namespace: namespace, AppName: app, Name: "a", Release: id})
+			r.Triggers = append(r.Triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind,
+				Queue: landfall.QueueSource{Topic: "t1"}}, Namespace: namespace, AppName: app, Name: "a", Release: id})
 		}
-		r.Routes = registry.NewRoutes([]registry.Route{{Trigger: r.Triggers[0], Patterns: []string{"POST /a/{id}", "GET /b"}}})
+		r.Routes = registry.NewRoutes([]registry.Route{{Trigger: r.Triggers[0],
+			Patterns: []string{"POST /a/{id}", "GET /b"}}})
 		return r
 	}
 	table := registry.New([]registry.App{
 		{ID: "1", Name: "shop", Live: "aaaaaaa2", Releases: []registry.Release{
-			release("aaaaaaa2", "shop", "team", landfall.QueueTrigger, landfall.HTTPTrigger, landfall.TimeTrigger), release("bbbbbbb2", "shop", "team", landfall.TimeTrigger, landfall.QueueTrigger)}},
-		{ID: "2", Name: "zoo", Live: "ccccccc2", Releases: []registry.Release{release("ccccccc2", "zoo", "default", landfall.QueueTrigger)}},
+			release("aaaaaaa2", "shop", "team", landfall.QueueTrigger, landfall.HTTPTrigger, landfall.TimeTrigger),
+			release("bbbbbbb2", "shop", "team", landfall.TimeTrigger, landfall.QueueTrigger)}},
+		{ID: "2", Name: "zoo", Live: "ccccccc2",
+			Releases: []registry.Release{release("ccccccc2", "zoo", "default", landfall.QueueTrigger)}},
 	})
 	return &trigger.Manager{
 		Table: func() *registry.Table { return table },
@@ -91,13 +95,19 @@ func TestFindPasses(t *testing.T) {
 	t.Parallel()
 	var triggers []*registry.Trigger
 	for kind, filters := range map[landfall.UnitKind]string{
-		landfall.HTTPTrigger: `[{"exact":{"type":"order"}}]`, landfall.TimeTrigger: `[{"prefix":{"subject":"eu."}}]`, landfall.QueueTrigger: `[7]`,
+		landfall.HTTPTrigger: `[{"exact":{"type":"order"}}]`, landfall.TimeTrigger: `[{"prefix":{"subject":"eu."}}]`,
+		landfall.QueueTrigger: `[7]`,
 	} {
-		triggers = append(triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind, Filters: json.RawMessage(filters)}, Namespace: "team", AppName: "shop", Name: "a"})
+		triggers = append(triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind,
+			Filters: json.RawMessage(filters)}, Namespace: "team", AppName: "shop", Name: "a"})
 	}
-	triggers = append(triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger, Queue: landfall.QueueSource{Topic: "orders.>"}}, Namespace: "team", AppName: "shop", Name: "b"})
-	table := registry.New([]registry.App{{ID: "1", Name: "shop", Live: "aaaaaaa2", Releases: []registry.Release{{ID: "aaaaaaa2", Triggers: triggers}}}})
-	m := &trigger.Manager{Table: func() *registry.Table { return table }, Address: func(*landfall.Function) string { return "" }}
+	triggers = append(triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger,
+		Queue: landfall.QueueSource{Topic: "orders.>"}}, Namespace: "team", AppName: "shop", Name: "b"})
+	table := registry.New([]registry.App{{ID: "1", Name: "shop", Live: "aaaaaaa2",
+		Releases: []registry.Release{{ID: "aaaaaaa2", Triggers: triggers}}}})
+	m := &trigger.Manager{Table: func() *registry.Table {
+		return table
+	}, Address: func(*landfall.Function) string { return "" }}
 	for _, c := range []struct{ source, kind, subject, want string }{
 		{"/r/team/shop/a", "order", "", "http-trigger"},
 		{"/r/team/shop/a", "order", "eu.1", "http-trigger,time-trigger"},
@@ -141,12 +151,16 @@ func TestFindFails(t *testing.T) {
 // The event of a schedule stands for a request.
 func TestNewEvent(t *testing.T) {
 	t.Parallel()
-	e := trigger.NewEvent(&registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger, Time: landfall.TimeSource{Method: http.MethodPut, Subpath: "/report"}}, Namespace: "team", AppName: "shop", Name: "a"})
+	e := trigger.NewEvent(&registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger,
+		Time: landfall.TimeSource{Method: http.MethodPut, Subpath: "/report"}}, Namespace: "team", AppName: "shop",
+		Name: "a"})
 	p, err := event.ProtocolOf(e)
-	if err != nil || p.Method != http.MethodPut || p.RequestURL != "/report" || e.Subject() != "a" || e.Source() != "/r/team/shop/a" || e.Type() != trigger.ScheduleType || e.Validate() != nil {
+	if err != nil || p.Method != http.MethodPut || p.RequestURL != "/report" || e.Subject() != "a" ||
+		e.Source() != "/r/team/shop/a" || e.Type() != trigger.ScheduleType || e.Validate() != nil {
 		t.Errorf("got %v, %v", e, err)
 	}
-	e = trigger.NewEvent(&registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger, Queue: landfall.QueueSource{Topic: "orders"}}, Namespace: "team", AppName: "shop", Name: "a"})
+	e = trigger.NewEvent(&registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger,
+		Queue: landfall.QueueSource{Topic: "orders"}}, Namespace: "team", AppName: "shop", Name: "a"})
 	if _, there := e.Extensions()["protocol"]; there || e.Type() != trigger.MessageType || e.Subject() != "orders" {
 		t.Errorf("got %v, want a message", e)
 	}

@@ -97,7 +97,8 @@ func (m *Manager) target(c *function.Call) (*target, error) {
 	}
 	if c.Function == nil {
 		return nil, &landfall.Error{
-			Op: "trigger.Call", Kind: landfall.NotFound, Message: "the version of the function that the trigger " + c.Trigger.Name + " names is gone",
+			Op: "trigger.Call", Kind: landfall.NotFound,
+			Message: "the version of the function that the trigger " + c.Trigger.Name + " names is gone",
 		}
 	}
 	for _, target := range m.prepared(c.Trigger).targets {
@@ -116,5 +117,6 @@ func (m *Manager) prepare(t *registry.Trigger, f *landfall.Function) *target {
 	maps.Copy(config, t.Config)
 	own := *f
 	own.Resources = t.Resources.Or(f.Resources)
-	return &target{f, &own, m.Contracts.Of(f.Contract), event.NewAddition(event.Trigger{FunctionURL: m.Address(f), Config: config})}
+	return &target{f, &own, m.Contracts.Of(f.Contract),
+		event.NewAddition(event.Trigger{FunctionURL: m.Address(f), Config: config})}
 }

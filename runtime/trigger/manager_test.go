@@ -28,7 +28,9 @@ func (f plain) Call(_ context.Context, c function.Call) (event.Event, error) {
 
 // manager returns a manager whose calls f takes.
 func manager(f plain) *trigger.Manager {
-	return &trigger.Manager{Functions: f, Table: func() *registry.Table { return nil }, Address: func(f *landfall.Function) string {
+	return &trigger.Manager{Functions: f, Table: func() *registry.Table {
+		return nil
+	}, Address: func(f *landfall.Function) string {
 		return "https://example.com/functions/" + f.Namespace + "/" + f.Name + ":" + string(f.Version)
 	}}
 }
@@ -53,10 +55,11 @@ func received() event.Event {
 func TestInvoke(t *testing.T) {
 	t.Parallel()
 	checkout := &landfall.Function{
-		ID: "c", Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"},
-		Resources: landfall.Resources{Memory: 1, MilliCPU: 2},
+		ID: "c", Namespace: "team", Name: "checkout", Version: "owf2k7qa",
+		Config: map[string]string{"currency": "EUR", "colour": "red"}, Resources: landfall.Resources{Memory: 1, MilliCPU: 2},
 	}
-	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"colour": "blue", "size": "L"}, Resources: landfall.Resources{Memory: 7}}, Name: "pay", Release: "rrrrrrr2", Function: checkout}
+	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"colour": "blue", "size": "L"},
+		Resources: landfall.Resources{Memory: 7}}, Name: "pay", Release: "rrrrrrr2", Function: checkout}
 	var called function.Call
 	m := manager(nil)
 	m.Functions = function.CallerFunc(func(_ context.Context, c function.Call) (event.Event, error) {
@@ -83,7 +86,8 @@ func TestInvoke(t *testing.T) {
 			t.Errorf("the event names the function %v, want %s", called.Event.Extensions()["function"], address)
 		}
 		// E-085: what the trigger says of resources goes before what the function says
-		if want := (landfall.Resources{Memory: 7, MilliCPU: 2}); called.Function.Resources != want || called.Function.ID != "c" {
+		if want := (landfall.Resources{Memory: 7, MilliCPU: 2}); called.Function.Resources != want ||
+			called.Function.ID != "c" {
 			t.Errorf("the function %s has %+v, want c with %+v", called.Function.ID, called.Function.Resources, want)
 		}
 		if called.Trigger != bound {
@@ -103,7 +107,8 @@ func TestInvokeNothing(t *testing.T) {
 	if config := answer.Extensions()["config"]; config != "{}" || err != nil {
 		t.Errorf("the configuration is %v, %v, want {}", config, err)
 	}
-	if _, err := fire(t.Context(), m, &registry.Trigger{Name: "old"}, received()); landfall.KindOf(err) != landfall.NotFound {
+	if _, err := fire(t.Context(), m, &registry.Trigger{Name: "old"},
+		received()); landfall.KindOf(err) != landfall.NotFound {
 		t.Errorf("got %v of a trigger whose version is gone, want not found", err)
 	}
 }
@@ -112,9 +117,11 @@ func TestInvokeNothing(t *testing.T) {
 func TestCall(t *testing.T) {
 	t.Parallel()
 	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) { return e, nil })
-	f := &landfall.Function{Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"}}
+	f := &landfall.Function{Namespace: "team", Name: "checkout", Version: "owf2k7qa",
+		Config: map[string]string{"currency": "EUR", "colour": "red"}}
 	got, err := m.Call(t.Context(), function.Call{Function: f, Event: received()})
-	want := event.Trigger{FunctionURL: "https://example.com/functions/team/checkout:owf2k7qa", Config: map[string]string{"currency": "mine", "colour": "red"}}
+	want := event.Trigger{FunctionURL: "https://example.com/functions/team/checkout:owf2k7qa",
+		Config: map[string]string{"currency": "mine", "colour": "red"}}
 	added, _ := event.TriggerOf(got)
 	if diff := cmp.Diff(want, added); diff != "" || err != nil {
 		t.Errorf("the function got other configuration (%v): %s", err, diff)
@@ -136,7 +143,8 @@ func TestContract(t *testing.T) {
 		return event.Answer(e, "2"), nil
 	})
 	m.Functions = trigger.Checked(func(_ *landfall.Function, side trigger.Side) { unfit[side]++ }, m.Functions)
-	f := &landfall.Function{Name: "checkout", Contract: json.RawMessage(`{"input":{"type":"object"},"output":{"type":"object"}}`)}
+	f := &landfall.Function{Name: "checkout",
+		Contract: json.RawMessage(`{"input":{"type":"object"},"output":{"type":"object"}}`)}
 	ways := map[string]func(e event.Event) (event.Event, error){
 		"a call": func(e event.Event) (event.Event, error) {
 			return m.Call(t.Context(), function.Call{Function: f, Event: e})
@@ -158,7 +166,8 @@ func TestContract(t *testing.T) {
 		}
 		answer, err := way(right)
 		if err != nil || answer.ID() != "2" || runs != 1 || unfit[trigger.Input] != 1 || unfit[trigger.Output] != 1 {
-			t.Errorf("by %s: %v, %v after %d runs, with %v told, want an answer, and each side told of once", name, answer, err, runs, unfit)
+			t.Errorf("by %s: %v, %v after %d runs, with %v told, want an answer, and each side told of once", name, answer, err,
+				runs, unfit)
 		}
 	}
 }
@@ -169,7 +178,8 @@ func TestInvokeShares(t *testing.T) {
 	m := manager(func(f *landfall.Function, e event.Event) (event.Event, error) {
 		return event.Answer(e, f.ID), nil
 	})
-	bound := &registry.Trigger{Shares: []registry.Share{{Function: &landfall.Function{ID: "all"}, Percent: 100}, {Function: &landfall.Function{ID: "none"}}}}
+	bound := &registry.Trigger{Shares: []registry.Share{{Function: &landfall.Function{ID: "all"}, Percent: 100},
+		{Function: &landfall.Function{ID: "none"}}}}
 	for range 100 {
 		if answer, err := fire(t.Context(), m, bound, received()); err != nil || answer.ID() != "all" {
 			t.Fatalf("got an answer of %q, %v, want all of them of all", answer.ID(), err)
@@ -196,7 +206,8 @@ func TestPreparedGoesWithItsTable(t *testing.T) {
 	kept := invoke("pay")
 	runtime.GC()
 	if gone.Value() != nil || kept.Value() == nil {
-		t.Errorf("the trigger of the old table is %v, that of the new one %v; want the new one alone", gone.Value(), kept.Value())
+		t.Errorf("the trigger of the old table is %v, that of the new one %v; want the new one alone", gone.Value(),
+			kept.Value())
 	}
 	runtime.KeepAlive(m)
 }

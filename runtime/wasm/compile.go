@@ -113,7 +113,8 @@ func limitTime(allowed time.Duration) (over <-chan os.Signal, most time.Duration
 	limit.Max = min(limit.Max, limit.Cur+grace)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGXCPU)
-	return signals, time.Duration(limit.Cur) * time.Second, unix.Setrlimit(unix.RLIMIT_CPU, &limit) // #nosec G115 -- at most allowed
+	// #nosec G115 -- at most allowed
+	return signals, time.Duration(limit.Cur) * time.Second, unix.Setrlimit(unix.RLIMIT_CPU, &limit)
 }
 
 // compileApart compiles in a process of its own, with nothing of this one's environment.
@@ -209,7 +210,8 @@ func targetOf(ctx context.Context, dir string) (string, error) {
 func checkCommand(r wazero.Runtime, module wazero.CompiledModule) error {
 	start, ok := module.ExportedFunctions()["_start"]
 	if !ok || len(start.ParamTypes())+len(start.ResultTypes()) > 0 {
-		return invalid("it has no function _start, so it is no command: build a program, not a library (a WASI reactor has no _start)")
+		return invalid("it has no function _start, so it is no command: build a program, not a library (a WASI reactor " +
+			"has no _start)")
 	}
 	if _, ok := module.ExportedMemories()["memory"]; !ok {
 		return invalid("it exports no memory")

@@ -47,7 +47,8 @@ func (m *memory) Reallocate(size uint64) []byte {
 		return nil
 	}
 	if m.pages == nil {
-		pages, err := unix.Mmap(-1, 0, int(m.most), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		pages, err := unix.Mmap(-1, 0, int(m.most), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 		if err != nil {
 			m.full = true
 			return nil

@@ -22,7 +22,8 @@ import (
 // Limits bound all modules together. Zero fields take the defaults.
 type Limits struct {
 	Module int64 // bytes of a module as it is stored; 32 MiB
-	Code   int64 // bytes that loaded modules may take, roughly; those that wait for longest are unloaded beyond it; 512 MiB
+	// bytes that loaded modules may take, roughly; those that wait for longest are unloaded beyond it; 512 MiB
+	Code   int64
 	Memory int64 // bytes that the memories of instances may take; 1 GiB
 	Disk   int64 // bytes of machine code that are kept on disk; 2 GiB
 }
@@ -82,7 +83,8 @@ type Module struct {
 func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*Modules, error) {
 	const op landfall.Op = "wasm.Open"
 	const private = 0o700
-	for value, usual := range map[*int64]int64{&limits.Module: 32 * mib, &limits.Code: 512 * mib, &limits.Memory: 1024 * mib, &limits.Disk: 2048 * mib} {
+	for value, usual := range map[*int64]int64{&limits.Module: 32 * mib, &limits.Code: 512 * mib,
+		&limits.Memory: 1024 * mib, &limits.Disk: 2048 * mib} {
 		if *value == 0 {
 			*value = usual
 		}
@@ -92,15 +94,16 @@ func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*
 		return nil, &landfall.Error{Op: op, Message: "the folder of compiled modules cannot be made", Err: err}
 	}
 	m := &Modules{
-		dir: dir, limits: limits, making: map[string]*making{}, refused: map[string]refusal{}, memories: budget{most: limits.Memory},
-		compiler: compileHere, closing: make(chan struct{}),
+		dir: dir, limits: limits, making: map[string]*making{}, refused: map[string]refusal{},
+		memories: budget{most: limits.Memory}, compiler: compileHere, closing: make(chan struct{}),
 	}
 	if len(compiler) > 0 {
 		m.compiler = func(ctx context.Context, module []byte, cache string) error {
 			return compileApart(ctx, compiler, module, cache)
 		}
 	}
-	if err := m.learnTarget(ctx); err != nil && landfall.KindOf(err) != landfall.Unavailable { // as on a full disk: it is tried again
+	// as on a full disk: it is tried again
+	if err := m.learnTarget(ctx); err != nil && landfall.KindOf(err) != landfall.Unavailable {
 		return nil, &landfall.Error{Op: op, Message: "this machine cannot compile modules", Err: err}
 	}
 	if m.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
@@ -227,7 +230,8 @@ func (m *Modules) use(ctx context.Context, module *Module, confined []byte) erro
 			return err
 		}
 		if digestOf(confined) != module.digest {
-			return &landfall.Error{Op: "wasm.Run", Message: "the module is another one than before: something changed the folder of its package"}
+			return &landfall.Error{Op: "wasm.Run",
+				Message: "the module is another one than before: something changed the folder of its package"}
 		}
 		if err := m.ready(ctx, module.digest, confined); err != nil { // nobody ran it for long
 			return err
@@ -421,7 +425,8 @@ func (m *Modules) make(ctx context.Context, digest string, confined []byte) erro
 
 // failed is about the machine, not about the module.
 func failed(err error) error {
-	return &landfall.Error{Op: "wasm.compile", Kind: landfall.Unavailable, Message: "the module cannot be compiled now", Err: err}
+	return &landfall.Error{Op: "wasm.compile", Kind: landfall.Unavailable,
+		Message: "the module cannot be compiled now", Err: err}
 }
 
 // tidy removes the machine code that was not used for longest, until what is left may be kept.

@@ -30,7 +30,8 @@ func (polls) NewFunctionListener(def api.FunctionDefinition) experimental.Functi
 }
 
 // Before implements experimental.FunctionListener.
-func (polls) Before(_ context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64, _ experimental.StackIterator) {
+func (polls) Before(_ context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64,
+	_ experimental.StackIterator) {
 	const count, bits = 2, 1<<32 - 1
 	if len(params) > count && params[count]&bits > pollMost {
 		params[count] = 0

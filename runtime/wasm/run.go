@@ -61,7 +61,8 @@ func (m *Modules) Run(ctx context.Context, module *Module, p Program) (err error
 			err = mem.end(err)
 		}
 	}()
-	config := m.config.WithArgs(p.Args...).WithStdin(p.Stdin).WithStdout(until(ctx, p.Stdout)).WithStderr(until(ctx, p.Stderr)).
+	config := m.config.WithArgs(p.Args...).WithStdin(p.Stdin).WithStdout(until(ctx, p.Stdout)).WithStderr(until(ctx,
+		p.Stderr)).
 		WithRandSource(random(ctx)).WithNanosleep(func(ns int64) { sleep(ctx, time.Duration(ns)) })
 	for name, value := range p.Env {
 		config = config.WithEnv(name, value)

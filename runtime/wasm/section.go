@@ -16,7 +16,8 @@ const (
 	maxTableGrowth = 1 << 17 // of each table, unless it begins larger
 	maxLocals      = 50_000  // of a function, as browsers have it
 	maxParameters  = 1000    // of a type, and as many results, as browsers have it
-	maxName        = 4096    // bytes of what a function is called where a module ended: that stands there for each call that was not over
+	// bytes of what a function is called where a module ended: that stands there for each call that was not over
+	maxName = 4096
 )
 
 // header is how a module begins.
@@ -88,7 +89,8 @@ type imported struct {
 // String says it for people.
 func (i imported) String() string {
 	kinds := map[byte]string{
-		importedFunction: "function", importedTable: "table", importedMemory: "memory", importedGlobal: "global variable", importedTag: "tag",
+		importedFunction: "function", importedTable: "table", importedMemory: "memory", importedGlobal: "global variable",
+		importedTag: "tag",
 	}
 	return fmt.Sprintf("the %s %.100q of the module %.100q", kinds[i.kind], i.name, i.module)
 }
@@ -174,7 +176,8 @@ func splitLocals(body []byte) (locals, code []byte, err error) {
 	for n := r.number(); n > 0 && !r.failed; n-- {
 		sum += r.number()
 		if kind := r.byte(); sum > maxLocals || kind == 0x63 || kind == 0x64 { // the types that go on
-			return nil, nil, invalid("a function of it has more than %d local variables, or some of a kind that is not known here", maxLocals)
+			return nil, nil,
+				invalid("a function of it has more than %d local variables, or some of a kind that is not known here", maxLocals)
 		}
 	}
 	if r.failed {

@@ -66,6 +66,7 @@ func load(t testing.TB, m *wasm.Modules, s wasmtest.Source) *wasm.Module {
 // run runs a module and returns what it wrote.
 func run(ctx context.Context, m *wasm.Modules, module *wasm.Module) (string, error) {
 	var out, log bytes.Buffer
-	err := m.Run(ctx, module, wasm.Program{Args: []string{"main.wasm"}, Memory: 1 << 20, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &log})
+	err := m.Run(ctx, module, wasm.Program{Args: []string{"main.wasm"}, Memory: 1 << 20, Stdin: bytes.NewReader(nil),
+		Stdout: &out, Stderr: &log})
 	return out.String(), err
 }

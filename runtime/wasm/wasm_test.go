@@ -66,14 +66,16 @@ func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tries := filepath.Join(dir, "tries")
-	m, err := wasm.Open(t.Context(), filepath.Join(dir, "wasm"), wasm.Limits{}, "/bin/sh", "-c", "echo x >> "+tries+"; echo too much; exit 3")
+	m, err := wasm.Open(t.Context(), filepath.Join(dir, "wasm"), wasm.Limits{}, "/bin/sh", "-c",
+		"echo x >> "+tries+"; echo too much; exit 3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
 	file := stored(t, wasmtest.Says("hello").Bytes())
 	for range 3 {
-		if _, err := m.Load(t.Context(), file); landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "too much") {
+		if _, err := m.Load(t.Context(), file); landfall.KindOf(err) != landfall.Invalid ||
+			!strings.Contains(landfall.MessageOf(err), "too much") {
 			t.Errorf("the error is %v", err)
 		}
 	}
@@ -182,26 +184,28 @@ func TestRefused(t *testing.T) {
 	tables.Tables = []byte{1, 0x70, 0, 0xff, 0xff, 0xff, 0x7f}
 	locals := wasmtest.Says("")
 	locals.Locals = []byte{1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x7f}
-	imports := bytes.Replace(wasmtest.Says("").Bytes(), append([]byte{2, 35, 1}, wasmtest.Named(wasmtest.Preview1)...), append([]byte{2, 35, 9}, wasmtest.Named(wasmtest.Preview1)...), 1)
+	imports := bytes.Replace(wasmtest.Says("").Bytes(), append([]byte{2, 35, 1}, wasmtest.Named(wasmtest.Preview1)...),
+		append([]byte{2, 35, 9}, wasmtest.Named(wasmtest.Preview1)...), 1)
 	memory := bytes.Replace(wasmtest.Says("").Bytes(), []byte("\x08fd_write\x00\x00"), []byte("\x08fd_write\x02\x00"), 1)
 	for name, test := range map[string]struct {
 		module []byte
 		want   string
 	}{
-		"text":      {[]byte("(module)"), "no WebAssembly module"},
-		"nothing":   {nil, "no WebAssembly module"},
-		"half":      {wasmtest.Says("hello").Bytes()[:60], "middle of a section"},
-		"large":     {make([]byte, 1<<20+1), "more than 1048576 bytes"},
-		"wrong":     {wrong.Bytes(), "cannot pop"},
-		"types":     {types.Bytes(), `function "proc_exit" of the module "wasi_snapshot_preview1" with other types`},
-		"library":   {library.Bytes(), "_start"},
-		"host":      {host.Bytes(), `function "emscripten_notify_memory_growth" of the module "env"`},
-		"future":    {future.Bytes(), `function "sock_open" of the module "wasi_snapshot_preview1"`},
-		"tables":    {tables.Bytes(), "more than 1048576"},
-		"locals":    {locals.Bytes(), "local variables"},
-		"imports":   {imports, "imports cannot be read"},
-		"memory":    {memory, `the memory "fd_write" of the module "wasi_snapshot_preview1"`},
-		"no memory": {bytes.Replace(wasmtest.Says("").Bytes(), []byte("\x06memory"), []byte("\x06memery"), 1), "exports no memory"},
+		"text":    {[]byte("(module)"), "no WebAssembly module"},
+		"nothing": {nil, "no WebAssembly module"},
+		"half":    {wasmtest.Says("hello").Bytes()[:60], "middle of a section"},
+		"large":   {make([]byte, 1<<20+1), "more than 1048576 bytes"},
+		"wrong":   {wrong.Bytes(), "cannot pop"},
+		"types":   {types.Bytes(), `function "proc_exit" of the module "wasi_snapshot_preview1" with other types`},
+		"library": {library.Bytes(), "_start"},
+		"host":    {host.Bytes(), `function "emscripten_notify_memory_growth" of the module "env"`},
+		"future":  {future.Bytes(), `function "sock_open" of the module "wasi_snapshot_preview1"`},
+		"tables":  {tables.Bytes(), "more than 1048576"},
+		"locals":  {locals.Bytes(), "local variables"},
+		"imports": {imports, "imports cannot be read"},
+		"memory":  {memory, `the memory "fd_write" of the module "wasi_snapshot_preview1"`},
+		"no memory": {bytes.Replace(wasmtest.Says("").Bytes(), []byte("\x06memory"), []byte("\x06memery"), 1),
+			"exports no memory"},
 	} {
 		err := m.Check(t.Context(), bytes.NewReader(test.module))
 		// N-026: a module that does not validate, or imports what is not given, is refused with what it imports
@@ -249,7 +253,8 @@ func TestLongNames(t *testing.T) {
 	t.Parallel()
 	m := open(t, wasm.Limits{})
 	trapAfter := []byte{ // adds one to what lies at 1000; calls itself while that is below 25, and then ends
-		0x41, 0, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 1, 0x6a, 0x36, 2, 0xe8, 7, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 25, 0x49, 0x04, 0x40, 0x10, 0, 0x0b, 0x00,
+		0x41, 0, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 1, 0x6a, 0x36, 2, 0xe8, 7, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 25, 0x49, 0x04,
+		0x40, 0x10, 0, 0x0b, 0x00,
 	}
 	named := func(module, function string) []byte {
 		part := func(id byte, content []byte) []byte { return wasmtest.Section(id, content) } // they look like sections
@@ -261,11 +266,13 @@ func TestLongNames(t *testing.T) {
 		module []byte
 		says   string
 	}{
-		"names":              {named("shop", "order"), "order"},
-		"a long function":    {named("shop", long), "unreachable"},
-		"a long module":      {named(long, "order"), "unreachable"},
-		"half a section":     {append(wasmtest.Source{Body: trapAfter}.Bytes(), wasmtest.Section(0, wasmtest.Named("name", 1, 200, 1))...), "unreachable"},
-		"a list without end": {append(wasmtest.Source{Body: trapAfter}.Bytes(), wasmtest.Section(0, wasmtest.Named("name", 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f))...), "unreachable"},
+		"names":           {named("shop", "order"), "order"},
+		"a long function": {named("shop", long), "unreachable"},
+		"a long module":   {named(long, "order"), "unreachable"},
+		"half a section": {append(wasmtest.Source{Body: trapAfter}.Bytes(),
+			wasmtest.Section(0, wasmtest.Named("name", 1, 200, 1))...), "unreachable"},
+		"a list without end": {append(wasmtest.Source{Body: trapAfter}.Bytes(),
+			wasmtest.Section(0, wasmtest.Named("name", 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f))...), "unreachable"},
 	} {
 		module, err := m.Load(t.Context(), stored(t, test.module))
 		if err != nil {
@@ -281,7 +288,8 @@ func TestLongNames(t *testing.T) {
 	imports, twice := wasmtest.Says(""), wasmtest.Says("").Bytes()
 	imports.Imports[0][1] = long
 	exported := wasmtest.Section(7, []byte{2}, wasmtest.Named(long, 2, 0), wasmtest.Named(long, 0, 1))
-	twice = bytes.Replace(twice, wasmtest.Section(7, []byte{2}, wasmtest.Named("memory", 2, 0), wasmtest.Named("_start", 0, 1)), exported, 1)
+	twice = bytes.Replace(twice, wasmtest.Section(7, []byte{2}, wasmtest.Named("memory", 2, 0),
+		wasmtest.Named("_start", 0, 1)), exported, 1)
 	for title, module := range map[string][]byte{"imports": imports.Bytes(), "twice exported": twice} {
 		err := m.Check(t.Context(), bytes.NewReader(module))
 		if n := len(landfall.MessageOf(err)); landfall.KindOf(err) != landfall.Invalid || n > 2000 {
@@ -318,7 +326,8 @@ func TestCompileTime(t *testing.T) {
 	defer func() { _ = m.Close() }()
 	long := wasmtest.Source{Body: bytes.Repeat([]byte{0x41, 0, 0x04, 0x40, 0x0b}, 2_000_000)}.Bytes() // so many ifs
 	err = m.Check(t.Context(), bytes.NewReader(long))
-	if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "more than 1 s of the processors' time") {
+	if landfall.KindOf(err) != landfall.Invalid ||
+		!strings.Contains(landfall.MessageOf(err), "more than 1 s of the processors' time") {
 		t.Errorf("the error is %v, want that it took too long", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -331,12 +340,17 @@ func TestCompileTime(t *testing.T) {
 // spins are modules that never end: in a loop, by calling themselves, by sleeping.
 func spins() map[string]wasmtest.Source {
 	loop := wasmtest.Source{Body: []byte{0x03, 0x40, 0x0c, 0, 0x0b}}
-	deeper := []byte{0x41, 0, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 1, 0x6a, 0x36, 2, 0xe8, 7}          // adds one to what lies at 1000
-	higher := []byte{0x41, 0, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 1, 0x6b, 0x36, 2, 0xe8, 7}          // takes one away
-	twice := []byte{0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 50, 0x49, 0x04, 0x40, 0x10, 0, 0x10, 0, 0x0b} // unless that is 50, calls itself twice
-	sleep := wasmtest.Source{Imports: [][2]string{{wasmtest.Preview1, "poll_oneoff"}}, Body: []byte{0x41, 0x80, 1, 0x41, 0x80, 2, 0x41, 1, 0x41, 0x80, 4, 0x10, 0, 0x1a}}
-	sleep.Text = strings.Repeat("\x00", 128-wasmtest.TextAt+24) + strings.Repeat("\xff", 6) // a subscription to a clock, of a very long time
-	return map[string]wasmtest.Source{"loop": loop, "recursion": {Body: bytes.Join([][]byte{deeper, twice, higher}, nil)}, "sleep": sleep}
+	// adds one to what lies at 1000
+	deeper := []byte{0x41, 0, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 1, 0x6a, 0x36, 2, 0xe8, 7}
+	higher := []byte{0x41, 0, 0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 1, 0x6b, 0x36, 2, 0xe8, 7} // takes one away
+	// unless that is 50, calls itself twice
+	twice := []byte{0x41, 0, 0x28, 2, 0xe8, 7, 0x41, 50, 0x49, 0x04, 0x40, 0x10, 0, 0x10, 0, 0x0b}
+	sleep := wasmtest.Source{Imports: [][2]string{{wasmtest.Preview1, "poll_oneoff"}},
+		Body: []byte{0x41, 0x80, 1, 0x41, 0x80, 2, 0x41, 1, 0x41, 0x80, 4, 0x10, 0, 0x1a}}
+	// a subscription to a clock, of a very long time
+	sleep.Text = strings.Repeat("\x00", 128-wasmtest.TextAt+24) + strings.Repeat("\xff", 6)
+	return map[string]wasmtest.Source{"loop": loop, "recursion": {Body: bytes.Join([][]byte{deeper, twice, higher}, nil)},
+		"sleep": sleep}
 }
 
 // Whatever a module does, it ends when its time is over.
@@ -359,11 +373,13 @@ func TestStopped(t *testing.T) {
 func TestPollsAreFew(t *testing.T) {
 	t.Parallel()
 	m := open(t, wasm.Limits{})
-	for few, want := range map[string]string{"\x80\x08": "\x00", "\x81\x08": "\x1c"} { // 1,024 of them, and one more: EINVAL
+	// 1,024 of them, and one more: EINVAL
+	for few, want := range map[string]string{"\x80\x08": "\x00", "\x81\x08": "\x1c"} {
 		poll := wasmtest.Source{
 			Imports: [][2]string{{wasmtest.Preview1, "poll_oneoff"}, {wasmtest.Preview1, "fd_write"}}, Text: "?",
 			Body: slices.Concat( // writes the answer to so many clocks of no time, which is what there is from 4096 on
-				[]byte{0x41, wasmtest.TextAt, 0x41, 0x80, 0x20, 0x41, 0x80, 0x20, 0x41}, []byte(few), []byte{0x41, 8, 0x10, 0, 0x36, 2, 0},
+				[]byte{0x41, wasmtest.TextAt, 0x41, 0x80, 0x20, 0x41, 0x80, 0x20, 0x41}, []byte(few),
+				[]byte{0x41, 8, 0x10, 0, 0x36, 2, 0},
 				[]byte{0x41, 1, 0x41, 0, 0x41, 1, 0x41, 8, 0x10, 1, 0x1a},
 			),
 		}
@@ -380,12 +396,15 @@ func TestFloodInOneCall(t *testing.T) {
 	m := open(t, wasm.Limits{})
 	for name, to := range map[string]byte{"standard output": 1, "standard error": 2} {
 		flood := wasmtest.Source{
-			Imports: [][2]string{{wasmtest.Preview1, "fd_write"}}, Text: strings.Repeat("\x00\x00\x00\x00\x01\x00\x00\x00", texts),
-			Body: []byte{0x41, to, 0x41, wasmtest.TextAt, 0x41, 0xc0, 0x3e, 0x41, 8, 0x10, 0, 0x1a}, // so many texts, which are all of them the byte at 0
+			Imports: [][2]string{{wasmtest.Preview1, "fd_write"}},
+			// so many texts, which are all of them the byte at 0
+			Text: strings.Repeat("\x00\x00\x00\x00\x01\x00\x00\x00", texts),
+			Body: []byte{0x41, to, 0x41, wasmtest.TextAt, 0x41, 0xc0, 0x3e, 0x41, 8, 0x10, 0, 0x1a},
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		out := &stopper{stop: func() { cancel(errors.New("time is over")) }}
-		err := m.Run(ctx, load(t, m, flood), wasm.Program{Memory: 1 << 20, Stdin: bytes.NewReader(nil), Stdout: out, Stderr: out})
+		err := m.Run(ctx, load(t, m, flood), wasm.Program{Memory: 1 << 20, Stdin: bytes.NewReader(nil), Stdout: out,
+			Stderr: out})
 		if err == nil || err.Error() != "time is over" || out.writes != 1 {
 			t.Errorf("%s: %d texts were written after the time was over, %v", name, out.writes-1, err)
 		}
@@ -433,9 +452,11 @@ func TestEnds(t *testing.T) {
 		source wasmtest.Source
 		want   wasm.EndError
 	}{
-		"exit code": {wasmtest.Source{Imports: [][2]string{{wasmtest.Preview1, "fd_write"}}, Body: []byte{0x00}}, wasm.EndError{Trap: "unreachable"}},
-		"stack":     {wasmtest.Source{Body: []byte{0x10, 0}}, wasm.EndError{Trap: "stack overflow"}},
-		"memory":    {wasmtest.Source{Body: []byte{0x41, 0xe4, 0, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b}}, wasm.EndError{Trap: "unreachable", Memory: true}},
+		"exit code": {wasmtest.Source{Imports: [][2]string{{wasmtest.Preview1, "fd_write"}}, Body: []byte{0x00}},
+			wasm.EndError{Trap: "unreachable"}},
+		"stack": {wasmtest.Source{Body: []byte{0x10, 0}}, wasm.EndError{Trap: "stack overflow"}},
+		"memory": {wasmtest.Source{Body: []byte{0x41, 0xe4, 0, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b}},
+			wasm.EndError{Trap: "unreachable", Memory: true}},
 	} {
 		_, err := run(t.Context(), m, load(t, m, test.source))
 		end, ok := errors.AsType[*wasm.EndError](err)

@@ -31,19 +31,19 @@ func allowedCalls() []uint32 {
 		unix.SYS_UTIMENSAT, unix.SYS_WRITE, unix.SYS_WRITEV,
 
 		// These are for its memory.
-		unix.SYS_BRK, unix.SYS_GET_MEMPOLICY, unix.SYS_MADVISE, unix.SYS_MAP_SHADOW_STACK, unix.SYS_MBIND, unix.SYS_MEMBARRIER,
-		unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL,
-		unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MSEAL, unix.SYS_MSYNC, unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL, unix.SYS_MUNMAP,
-		unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_SET_MEMPOLICY, unix.SYS_SHMAT, unix.SYS_SHMCTL,
-		unix.SYS_SHMDT,
+		unix.SYS_BRK, unix.SYS_GET_MEMPOLICY, unix.SYS_MADVISE, unix.SYS_MAP_SHADOW_STACK, unix.SYS_MBIND,
+		unix.SYS_MEMBARRIER, unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL,
+		unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MSEAL, unix.SYS_MSYNC, unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL,
+		unix.SYS_MUNMAP, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_SET_MEMPOLICY,
+		unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT,
 
 		// These are for its processes and threads, and their properties. Becoming another user needs a right that
 		// nobody has here.
-		unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_GETCPU,
-		unix.SYS_GETEGID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETGROUPS, unix.SYS_GETPGID, unix.SYS_GETPID,
-		unix.SYS_GETPPID, unix.SYS_GETPRIORITY, unix.SYS_GETRESGID, unix.SYS_GETRESUID, unix.SYS_GETRLIMIT, unix.SYS_GETRUSAGE,
-		unix.SYS_GETSID, unix.SYS_GETTID, unix.SYS_GETUID, unix.SYS_GET_ROBUST_LIST, unix.SYS_IOPRIO_GET, unix.SYS_IOPRIO_SET,
-		unix.SYS_KILL, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF,
+		unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
+		unix.SYS_GETCPU, unix.SYS_GETEGID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETGROUPS, unix.SYS_GETPGID,
+		unix.SYS_GETPID, unix.SYS_GETPPID, unix.SYS_GETPRIORITY, unix.SYS_GETRESGID, unix.SYS_GETRESUID, unix.SYS_GETRLIMIT,
+		unix.SYS_GETRUSAGE, unix.SYS_GETSID, unix.SYS_GETTID, unix.SYS_GETUID, unix.SYS_GET_ROBUST_LIST, unix.SYS_IOPRIO_GET,
+		unix.SYS_IOPRIO_SET, unix.SYS_KILL, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF,
 		unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_PRLIMIT64, unix.SYS_RSEQ, unix.SYS_SCHED_GETAFFINITY,
 		unix.SYS_SCHED_GETATTR, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX,
 		unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETATTR,
@@ -55,15 +55,16 @@ func allowedCalls() []uint32 {
 
 		// These are for waiting, signals, time, and messages between its processes.
 		unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL,
-		unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_FUTEX, unix.SYS_FUTEX_REQUEUE, unix.SYS_FUTEX_WAIT,
-		unix.SYS_FUTEX_WAITV, unix.SYS_FUTEX_WAKE, unix.SYS_GETITIMER, unix.SYS_GETRANDOM, unix.SYS_GETTIMEOFDAY,
-		unix.SYS_MQ_GETSETATTR, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_TIMEDSEND,
+		unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_FUTEX, unix.SYS_FUTEX_REQUEUE,
+		unix.SYS_FUTEX_WAIT, unix.SYS_FUTEX_WAITV, unix.SYS_FUTEX_WAKE, unix.SYS_GETITIMER, unix.SYS_GETRANDOM,
+		unix.SYS_GETTIMEOFDAY, unix.SYS_MQ_GETSETATTR, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_TIMEDSEND,
 		unix.SYS_MQ_UNLINK, unix.SYS_MSGCTL, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_NANOSLEEP, unix.SYS_PPOLL,
 		unix.SYS_PSELECT6, unix.SYS_RESTART_SYSCALL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGPROCMASK,
-		unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_TGSIGQUEUEINFO,
-		unix.SYS_SEMCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SETITIMER, unix.SYS_SIGALTSTACK,
-		unix.SYS_SIGNALFD4, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_GETTIME, unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMER_CREATE,
-		unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME, unix.SYS_TIMER_SETTIME,
+		unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT,
+		unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_SEMCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SETITIMER,
+		unix.SYS_SIGALTSTACK, unix.SYS_SIGNALFD4, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_GETTIME, unix.SYS_TIMERFD_SETTIME,
+		unix.SYS_TIMER_CREATE, unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME,
+		unix.SYS_TIMER_SETTIME,
 
 		// These are for sockets that it has made.
 		unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_CONNECT, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKNAME,
@@ -76,7 +77,8 @@ func allowedCalls() []uint32 {
 const x32 = 0x40000000
 
 // namespaces are the flags with which clone makes namespaces.
-const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // These are offsets in struct seccomp_data (seccomp(2)); for an argument, the low half on little-endian machines.
 const (
@@ -124,7 +126,8 @@ const (
 
 // socketsOf returns the instructions for calls that make a socket.
 func socketsOf(network Network) []bpf.Instruction {
-	const netlink, tcp, kind = 4, 10, 0xf // instructions after the first jump, and the bits of a socket's type that are not flags
+	// instructions after the first jump, and the bits of a socket's type that are not flags
+	const netlink, tcp, kind = 4, 10, 0xf
 	switch network {
 	case Nothing:
 	case Proxied:
@@ -136,11 +139,12 @@ func socketsOf(network Network) []bpf.Instruction {
 		first := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipFalse: tcp}}
 		return append(append(first, stream...), answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
 	case Itself:
-		first := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: netlink}, load(offsetArg2)}
+		first := []bpf.Instruction{load(offsetArg0),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: netlink}, load(offsetArg2)}
 		all := append(append(first, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.NETLINK_ROUTE)...),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipFalse: 1}, answer(0),
-			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipTrue: 2}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET6, SkipTrue: 1},
-			answer(unix.EAFNOSUPPORT), load(offsetArg2))
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipTrue: 2},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET6, SkipTrue: 1}, answer(unix.EAFNOSUPPORT), load(offsetArg2))
 		// For another protocol the kernel would load a module.
 		return append(all, answerIfOneOf(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)...)
 	}
@@ -158,13 +162,15 @@ type Walls struct {
 func specialCalls(walls Walls) map[uint32][]bpf.Instruction {
 	// The filter cannot see its flags; libraries use clone instead. A thread with the same memory cannot be in another
 	// namespace.
-	clone := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipFalse: 1}, answer(unix.EPERM), answer(0)}
+	clone := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipFalse: 1},
+		answer(unix.EPERM), answer(0)}
 	done := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO} // no error: the kernel does nothing
 	all := map[uint32][]bpf.Instruction{
-		unix.SYS_CLONE:      clone,
-		unix.SYS_CLONE3:     {answer(unix.ENOSYS)},
-		unix.SYS_SOCKET:     socketsOf(walls.Network),
-		unix.SYS_SOCKETPAIR: append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...),
+		unix.SYS_CLONE:  clone,
+		unix.SYS_CLONE3: {answer(unix.ENOSYS)},
+		unix.SYS_SOCKET: socketsOf(walls.Network),
+		unix.SYS_SOCKETPAIR: append([]bpf.Instruction{load(offsetArg0)},
+			answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...),
 		// It must not wait until the machine has written everything, and make all others wait.
 		unix.SYS_SYNC:   {done},
 		unix.SYS_SYNCFS: {done},
@@ -208,15 +214,18 @@ func unchargedRules() map[uint32][]bpf.Instruction {
 	// A socket keeps the size of its queue.
 	setsockopt := append([]bpf.Instruction{
 		load(offsetArg1), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOL_SOCKET, SkipTrue: 1}, answer(0), load(offsetArg2),
-	}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_SNDBUF, SkipTrue: 1}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_RCVBUF, SkipFalse: 1},
+	}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_SNDBUF, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_RCVBUF, SkipFalse: 1},
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO}, answer(0))
 	return map[uint32][]bpf.Instruction{
-		unix.SYS_MEMFD_CREATE: missing, unix.SYS_SHMGET: missing, unix.SYS_MSGGET: missing, unix.SYS_SEMGET: missing, unix.SYS_MQ_OPEN: missing,
-		unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible, // with these, the content of a pipe or a socket belongs to a file
+		unix.SYS_MEMFD_CREATE: missing, unix.SYS_SHMGET: missing, unix.SYS_MSGGET: missing, unix.SYS_SEMGET: missing,
+		// with these, the content of a pipe or a socket belongs to a file
+		unix.SYS_MQ_OPEN: missing, unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible,
 		unix.SYS_MMAP: mmap, unix.SYS_SETSOCKOPT: setsockopt,
 		unix.SYS_LANDLOCK_CREATE_RULESET: {answer(unix.EOPNOTSUPP)},
-		unix.SYS_PRCTL:                   append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(unix.EINVAL, 0, unix.PR_SET_SECCOMP)...),
-		unix.SYS_FCNTL:                   append([]bpf.Instruction{load(offsetArg1)}, answerIfOneOf(unix.EPERM, 0, setPipeSize)...),
+		unix.SYS_PRCTL: append([]bpf.Instruction{load(offsetArg0)},
+			answerIfOneOf(unix.EINVAL, 0, unix.PR_SET_SECCOMP)...),
+		unix.SYS_FCNTL: append([]bpf.Instruction{load(offsetArg1)}, answerIfOneOf(unix.EPERM, 0, setPipeSize)...),
 	}
 }
 
@@ -259,7 +268,8 @@ func rules(walls Walls) []rule {
 			all = append(all, rule{number, what})
 		}
 	}
-	return append(all, rule{last + 1, []bpf.Instruction{answer(unix.ENOSYS)}}, rule{x32, []bpf.Instruction{answer(unix.EPERM)}})
+	return append(all, rule{last + 1, []bpf.Instruction{answer(unix.ENOSYS)}},
+		rule{x32, []bpf.Instruction{answer(unix.EPERM)}})
 }
 
 // search finds a number's rule by binary search: the kernel executes a dozen instructions for a call, and not hundreds.
@@ -277,7 +287,8 @@ func search(all []rule) ([]bpf.Instruction, error) {
 	if err != nil || len(low) > most {
 		return nil, errors.Join(errors.New("the filter of system calls is too long for its jumps"), err)
 	}
-	jump := bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: all[middle].from, SkipTrue: uint8(len(low))} // #nosec G115 -- its size was checked
+	// #nosec G115 -- its size was checked
+	jump := bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: all[middle].from, SkipTrue: uint8(len(low))}
 	return append(append([]bpf.Instruction{jump}, low...), high...), nil
 }
 
@@ -302,7 +313,7 @@ func filter(walls Walls) ([]bpf.RawInstruction, error) {
 		return nil, err
 	}
 	return bpf.Assemble(append([]bpf.Instruction{
-		load(offsetArch), bpf.JumpIf{Cond: bpf.JumpEqual, Val: architecture, SkipTrue: 1}, bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS},
-		load(offsetNumber),
+		load(offsetArch), bpf.JumpIf{Cond: bpf.JumpEqual, Val: architecture, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}, load(offsetNumber),
 	}, tree...))
 }

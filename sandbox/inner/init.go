@@ -74,7 +74,8 @@ func startError(p *Plan, err error) error {
 		program = p.At + "/" + program
 	}
 	if _, stat := os.Stat(program); stat == nil && errors.Is(err, os.ErrNotExist) {
-		err = errors.New("it is there, but not the interpreter that its first line (#!) names, or the system's libraries that it was built for")
+		err = errors.New("it is there, but not the interpreter that its first line (#!) names, or the system's libraries " +
+			"that it was built for")
 	}
 	return &os.PathError{Op: opStart, Path: p.Args[0], Err: err}
 }
@@ -113,7 +114,8 @@ func initialize(args []string) (code int, err error) {
 	if err := resetSignals(); err != nil {
 		return 0, err
 	}
-	process, err := syscall.ForkExec(plan.Args[0], plan.Args, &syscall.ProcAttr{Dir: plan.At, Env: plan.Env, Files: []uintptr{0, 1, 2}})
+	process, err := syscall.ForkExec(plan.Args[0], plan.Args,
+		&syscall.ProcAttr{Dir: plan.At, Env: plan.Env, Files: []uintptr{0, 1, 2}})
 	if err != nil {
 		return 0, startError(plan, err)
 	}
@@ -242,7 +244,8 @@ func (p pipe) Read(buffer []byte) (int, error) {
 
 // watchOver does what can wait until the program has begun, and ends with the server.
 func watchOver(host *material, server int) {
-	const begun = 20                                                                 // milliseconds; fewer when the server ends
+	// milliseconds; fewer when the server ends
+	const begun = 20
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(server), Events: unix.POLLIN}}, begun) // #nosec G115 -- a descriptor
 	if err := host.dropOtherThreads(); err != nil {
 		unix.Exit(failed)
@@ -300,7 +303,8 @@ func becomeUserOnThread(user int) error {
 		}
 		return nil
 	}
-	return errors.Join(unix.Capget(&header, &rights[0]), unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), change(), unix.Capset(&header, &rights[0]))
+	return errors.Join(unix.Capget(&header, &rights[0]), unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), change(),
+		unix.Capset(&header, &rights[0]))
 }
 
 // dropOtherThreads makes the other threads that user, so that they lose their rights. Go has started them for itself,
@@ -337,8 +341,10 @@ func giveUp() error {
 // resetSignals makes process 1 ignore the signals of its own processes, as it would without Go, which has a handler for
 // every signal. So the program cannot end it with the sandbox, or keep it busy.
 func resetSignals() error {
-	const last, forThreads, set = 64, 33, 8 // the signals of Go and the C library for their threads are left; a set of signals has 64 bits
-	nothing, err := unix.MmapPtr(-1, 0, nil, uintptr(os.Getpagesize()), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	// the signals of Go and the C library for their threads are left; a set of signals has 64 bits
+	const last, forThreads, set = 64, 33, 8
+	nothing, err := unix.MmapPtr(-1, 0, nil, uintptr(os.Getpagesize()), unix.PROT_READ,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return err
 	}

@@ -39,8 +39,9 @@ func Lacks() []string {
 // These are the rights that Landlock can give for files and folders.
 const (
 	readFolders = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
-	writeFiles  = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
-	everything  = ll.AccessFSIoctlDev<<1 - 1
+	writeFiles  = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate |
+		ll.AccessFSIoctlDev
+	everything = ll.AccessFSIoctlDev<<1 - 1
 )
 
 // handledAccess returns the rights that are checked with a version of the interface.
@@ -83,7 +84,8 @@ func restrict(dir string, writable, network bool) error {
 			if err != nil {
 				return err
 			}
-			err = ll.LandlockAddPathBeneathRule(set, &ll.PathBeneathAttr{ParentFd: fd, AllowedAccess: access & rules.HandledAccessFS}, 0)
+			err = ll.LandlockAddPathBeneathRule(set,
+				&ll.PathBeneathAttr{ParentFd: fd, AllowedAccess: access & rules.HandledAccessFS}, 0)
 			if err := errors.Join(err, unix.Close(fd)); err != nil {
 				return err
 			}

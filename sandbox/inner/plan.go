@@ -19,8 +19,9 @@ type Plan struct {
 	File      int64  // bytes of the largest file
 	Writable  bool   // the command may write to its folder
 	Network   bool   // there is a proxy
-	Charged   bool   // a control group counts all memory that the kernel allocates; otherwise the server counts, and needs Diagnosis
-	Processes int    // limit of processes of its user, which no one else has; 0: no limit
+	// a control group counts all memory that the kernel allocates; otherwise the server counts, and needs Diagnosis
+	Charged   bool
+	Processes int // limit of processes of its user, which no one else has; 0: no limit
 
 	Filter string // of system calls, as Filter returns it
 
@@ -33,15 +34,16 @@ type Plan struct {
 func (p *Plan) Bytes() []byte {
 	words := append([]string{
 		p.Dir, p.At, strconv.FormatInt(p.Temporary, 10), strconv.FormatInt(p.File, 10),
-		strconv.FormatBool(p.Writable), strconv.FormatBool(p.Network), strconv.FormatBool(p.Charged), strconv.Itoa(p.Processes),
-		strconv.Itoa(len(p.Env)), strconv.Itoa(len(p.Files)),
+		strconv.FormatBool(p.Writable), strconv.FormatBool(p.Network), strconv.FormatBool(p.Charged),
+		strconv.Itoa(p.Processes), strconv.Itoa(len(p.Env)), strconv.Itoa(len(p.Files)),
 	}, p.Env...)
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		words = append(words, name, base64.StdEncoding.EncodeToString([]byte(p.Files[name]))) // a word has no zero byte
 	}
 	text := strings.Join(append(words, p.Args...), "\x00")
 	plan := binary.NativeEndian.AppendUint32(nil, uint32(len(p.Filter))) // #nosec G115 -- it is small
-	plan = binary.NativeEndian.AppendUint32(plan, uint32(len(text)))     // #nosec G115 -- the kernel would refuse a longer command
+	// #nosec G115 -- the kernel would refuse a longer command
+	plan = binary.NativeEndian.AppendUint32(plan, uint32(len(text)))
 	return append(append(plan, p.Filter...), text...)
 }
 

@@ -21,8 +21,9 @@ const At = "/run/landfall/init"
 func VisiblePaths() []string {
 	return []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-		"/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
-		"/etc/nsswitch.conf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+		"/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+		"/etc/localtime", "/etc/nsswitch.conf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs", "/etc/ssl/certs",
+		"/etc/ssl/openssl.cnf",
 	}
 }
 
@@ -91,14 +92,15 @@ func gather(user int) (*material, error) {
 	self.at = At
 	// It shows its own processes. It must be mounted while the host's is visible; otherwise a user who is not root may
 	// not mount one.
-	if err := unix.Mount("proc", base, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""); err != nil {
+	if err := unix.Mount("proc", base, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY,
+		""); err != nil {
 		return nil, fmt.Errorf("/proc: %w", err)
 	}
 	m := &material{
 		folders: []string{"/run", "/run/landfall", "/tmp", "/dev"},
 		links: map[string]string{
-			"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
-			"/dev/shm": "/tmp", // one size for both
+			"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1",
+			"/dev/stderr": "/proc/self/fd/2", "/dev/shm": "/tmp", // one size for both
 		},
 		user: user, root: os.Geteuid() == 0,
 	}
@@ -122,7 +124,8 @@ func gather(user int) (*material, error) {
 
 // showMachine adds what a command sees of the machine, and a place for its folder.
 func (m *material) showMachine() error {
-	m.folders = append(m.folders, "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/"+Host, UserFolder)
+	m.folders = append(m.folders, "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/"+Host,
+		UserFolder)
 	m.folders = append(m.folders, Folders()...)
 	m.links[UserLink] = "/" + Host
 	m.files = UserFiles(Host, m.user)

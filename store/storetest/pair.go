@@ -70,7 +70,8 @@ func (p *Pair) Failover() {
 // Demote makes the server refuse writes. Open connections stay.
 func (p *Pair) Demote() {
 	p.t.Helper()
-	if err := errors.Join(p.nodes[0].exec(`ALTER SYSTEM SET default_transaction_read_only = on`), p.nodes[0].exec(`SELECT pg_reload_conf()`)); err != nil {
+	if err := errors.Join(p.nodes[0].exec(`ALTER SYSTEM SET default_transaction_read_only = on`),
+		p.nodes[0].exec(`SELECT pg_reload_conf()`)); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -98,19 +99,21 @@ func (p *Pair) replicate(port string) {
 	p.t.Helper()
 	primary := p.nodes[0]
 	replica, err := startAt(port, func(c cluster) error {
-		return c.run("pg_basebackup", "--dbname="+primary.url(""), "--pgdata="+c.data(), "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+		return c.run("pg_basebackup", "--dbname="+primary.url(""), "--pgdata="+c.data(), "--write-recovery-conf",
+			"--checkpoint=fast", "--no-sync")
 	})
 	if err != nil {
 		p.t.Fatalf("the replica did not start: %v", err)
 	}
 	p.nodes[1], p.Primary, p.Replica = replica, primary.url(template), replica.url(template)
-	err = errors.Join(primary.exec(`ALTER SYSTEM SET synchronous_standby_names = '*'`), primary.exec(`SELECT pg_reload_conf()`), eventually(func() error {
-		n, err := primary.ask(`SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`)
-		if err == nil && n != "1" {
-			err = fmt.Errorf("%s replicas are synchronous", n)
-		}
-		return err
-	}), primary.exec(`COMMENT ON DATABASE `+template+` IS 'what was committed before this is there, too'`))
+	err = errors.Join(primary.exec(`ALTER SYSTEM SET synchronous_standby_names = '*'`),
+		primary.exec(`SELECT pg_reload_conf()`), eventually(func() error {
+			n, err := primary.ask(`SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`)
+			if err == nil && n != "1" {
+				err = fmt.Errorf("%s replicas are synchronous", n)
+			}
+			return err
+		}), primary.exec(`COMMENT ON DATABASE `+template+` IS 'what was committed before this is there, too'`))
 	if err != nil {
 		p.t.Fatal(err)
 	}

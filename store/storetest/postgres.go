@@ -154,7 +154,8 @@ func EndLeader(t testing.TB, address string) {
 	// Only the leader's lock belongs to a session without a transaction.
 	err = eventually(func() error {
 		var left int
-		err := conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
+		err := conn.QueryRow(t.Context(),
+			`SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
 			WHERE l.locktype = 'advisory' AND a.datname = current_database() AND a.state = 'idle'`).Scan(&left)
 		if err == nil && left > 0 {
 			err = fmt.Errorf("%d connections have the lock still", left)
@@ -229,7 +230,8 @@ const (
 // says that this is the end.
 const serverScript = `while :; do
 	"$@" </dev/null >>server.log 2>&1 & pid=$!
-	if read -r signal end; then kill -"$signal" $pid; wait $pid; [ -z "$end" ] || break; else kill -QUIT $pid; wait $pid; break; fi
+	if ! read -r signal end; then kill -QUIT $pid; wait $pid; break; fi
+	kill -"$signal" $pid; wait $pid; [ -z "$end" ] || break
 done
 cd /; rm -rf "$0"`
 
@@ -260,8 +262,8 @@ func startAt(port string, fill func(cluster) error) (*server, error) {
 		return nil, err
 	}
 	serve := c.command("sh", "-c", serverScript, c.dir,
-		filepath.Join(c.bin, "postgres"), "-D", c.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=64MB")
+		filepath.Join(c.bin, "postgres"), "-D", c.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c",
+		"unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=64MB")
 	alive, err := serve.StdinPipe()
 	if err != nil {
 		return nil, err

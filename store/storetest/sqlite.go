@@ -66,7 +66,8 @@ func RefuseAnnotations(t testing.TB, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = db.ExecContext(t.Context(), `CREATE TRIGGER refused BEFORE UPDATE OF annotations ON apps BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	_, err = db.ExecContext(t.Context(),
+		`CREATE TRIGGER refused BEFORE UPDATE OF annotations ON apps BEGIN SELECT RAISE(ABORT, 'refused'); END`)
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

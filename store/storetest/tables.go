@@ -14,9 +14,13 @@ type Table struct{ Rows, Bytes int64 }
 // it meanwhile. Counting the rows takes time.
 func Tables(t testing.TB, address string) map[string]Table {
 	t.Helper()
-	driver, sizes := "sqlite", `SELECT m.tbl_name, SUM(s.pgsize) FROM dbstat s JOIN sqlite_master m ON m.name = s.name WHERE s.aggregate = TRUE GROUP BY 1`
+	driver, sizes := "sqlite",
+		`SELECT m.tbl_name, SUM(s.pgsize) FROM dbstat s JOIN sqlite_master m ON m.name = s.name
+			WHERE s.aggregate = TRUE GROUP BY 1`
 	if strings.Contains(address, "://") {
-		driver, sizes = "pgx", `SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`
+		driver, sizes = "pgx",
+			`SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'
+				AND relnamespace = 'public'::regnamespace`
 	} else {
 		address = "file:" + address + "?mode=ro&_pragma=busy_timeout(30000)"
 	}

@@ -30,10 +30,12 @@ var chromium = sync.OnceValues(func() (chromiumProcess, error) {
 		return chromiumProcess{}, err
 	}
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath("chromium"), chromedp.UserDataDir(profile), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
-		chromedp.NoDefaultBrowserCheck, chromedp.WSURLReadTimeout(testkit.Patience), chromedp.Flag("hide-scrollbars", true),
+		chromedp.ExecPath("chromium"), chromedp.UserDataDir(profile), chromedp.Headless, chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.WSURLReadTimeout(testkit.Patience),
+		chromedp.Flag("hide-scrollbars", true),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("no-proxy-server", true),
 	}
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
@@ -130,7 +132,8 @@ func NewTab(t testing.TB, s *site.Site, l Look) *Tab {
 		t.Fatal(err)
 	}
 	command(b, log.Enable, cdp.Empty{})
-	command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.Width, Height: 900, DeviceScaleFactor: 1})
+	command(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: l.Width, Height: 900, DeviceScaleFactor: 1})
 	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: l.Scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !l.Script})
@@ -274,7 +277,8 @@ func (b *Tab) Picture(name string) {
 		b.t.Fatal(err)
 	}
 	whole := true
-	picture := command(b, browserpage.CaptureScreenshot, browserpage.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+	picture := command(b, browserpage.CaptureScreenshot,
+		browserpage.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
 	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture.Data, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
@@ -287,7 +291,8 @@ func (b *Tab) WantUsable(name string) {
 		b.t.Errorf("%s: the console says: %s", name, said)
 	}
 	if wide := Value[[]int](b, `[document.scrollingElement.scrollWidth, innerWidth]`); wide[0] > wide[1] {
-		b.t.Errorf("%s scrolls sideways: it is %d wide in a window of %d: %s", name, wide[0], wide[1], Value[string](b, `[...document.querySelectorAll("main *, header *")].filter(
+		b.t.Errorf("%s scrolls sideways: it is %d wide in a window of %d: %s", name, wide[0], wide[1],
+			Value[string](b, `[...document.querySelectorAll("main *, header *")].filter(
 			(e) => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map((e) => e.outerHTML.slice(0, 120)).slice(0, 5).join("\n")`))
 	}
 	for _, node := range b.controls() {
@@ -306,7 +311,8 @@ func (b *Tab) controls() []*accessibility.Node {
 			continue
 		}
 		switch strings.Trim(string(n.Role.Value), `"`) {
-		case "button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "listbox", "spinbutton", "slider", "switch", "image", "region",
+		case "button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "listbox", "spinbutton", "slider",
+			"switch", "image", "region",
 			"navigation", "DisclosureTriangle":
 			found = append(found, n)
 		}

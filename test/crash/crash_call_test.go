@@ -28,7 +28,8 @@ func TestCrashOfCall(t *testing.T) {
 	t.Parallel()
 	site.Each(t, crashpoint.OfCall(), func(t *testing.T, point string) {
 		t.Helper()
-		c := &callCrash{Site: site.New(t, "LANDFALL_LEASE=2s", "LANDFALL_SANDBOX=off"), notes: filepath.Join(t.TempDir(), "notes"), point: point}
+		c := &callCrash{Site: site.New(t, "LANDFALL_LEASE=2s", "LANDFALL_SANDBOX=off"),
+			notes: filepath.Join(t.TempDir(), "notes"), point: point}
 		kind, _, _ := strings.Cut(point, ".")
 		specs := site.FunctionsSpec("python-env", "note note.main")
 		switch kind {
@@ -38,7 +39,8 @@ func TestCrashOfCall(t *testing.T) {
 			specs += site.QueueSpec("note", "functionref: {name: note}", "topic: in", "respTopic: out")
 		}
 		r := c.Repository(c.App("shop"))
-		r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "note/note.py", fmt.Sprintf(`
+		r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+			"note/note.py", fmt.Sprintf(`
 def main(event):
     with open(%q, "a") as notes:
         notes.write(event["type"] + " " + event["id"] + "\n")

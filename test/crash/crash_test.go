@@ -113,9 +113,10 @@ func TestCrash(t *testing.T) {
 func TestCrashWhileRecovering(t *testing.T) {
 	t.Parallel()
 	crashes(t, []string{
-		"remote.moved accept.pushed", "remote.moved accept.stored", "accept.committed run.leased", "upload.static upload.static",
-		"build.kept commit.versioned", "commit.pointed end.finished", "fail.before fail.before", "report.sent report.sent",
-		"report.commented report.told", // the comment is there already: whether it is written again depends on what it said
+		"remote.moved accept.pushed", "remote.moved accept.stored", "accept.committed run.leased",
+		"upload.static upload.static", "build.kept commit.versioned", "commit.pointed end.finished",
+		// the comment is there already: whether it is written again depends on what it said
+		"fail.before fail.before", "report.sent report.sent", "report.commented report.told",
 		"collect.marked collect.deleted", "end.finished end.finished fetch.before",
 	})
 }
@@ -332,7 +333,8 @@ func wantRecovered(w *forge.Twins, a *forge.Attempt, began, ready time.Time) map
 			w.Again(a, app)
 		}
 	}
-	// L-020: the delivery was stored before it was answered, and its id stands for it: when it comes again, it is a repeat.
+	// L-020: the delivery was stored before it was answered, and its id stands for it: when it comes again, it is a
+	// repeat.
 	if again := w.Deliver(w.Installation(), a.Delivery); again.Status != http.StatusOK || len(again.Runs) != 1 {
 		w.T.Errorf("the repeated delivery got %d with the runs %v, want 200 with one run", again.Status, again.Runs)
 	}

@@ -89,7 +89,8 @@ func TestBackupWhileWriting(t *testing.T) {
 func moveBetween(s *site.Site, app string, first, second landfall.UID) {
 	s.T.Helper()
 	for _, args := range [][]string{
-		{"rollback", app, string(first)}, {"tag", app, string(first), "v1"}, {"live", app, string(second)}, {"tag", app, string(second), "v1"},
+		{"rollback", app, string(first)}, {"tag", app, string(first), "v1"}, {"live", app, string(second)},
+		{"tag", app, string(second), "v1"},
 	} {
 		if out, code := s.Run(s.Data, append([]string{"release"}, args...)...); code != 0 {
 			s.T.Errorf("landfall release %v while a backup was made: %d\n%s", args, code, out)

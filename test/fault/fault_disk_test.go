@@ -152,7 +152,8 @@ func over(w *forge.Twins, a *forge.Attempt, app string, quiet int) bool {
 	}
 	return run.State.Final() || strings.HasPrefix(run.Reason, "Trying again: ") || slices.ContainsFunc(
 		strings.Split(w.Log.String()[quiet:], "\n"), func(line string) bool {
-			return strings.Contains(line, run.ID) && (strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`))
+			return strings.Contains(line, run.ID) &&
+				(strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`))
 		})
 }
 
@@ -166,7 +167,8 @@ func wantDrained(w *forge.Twins, a *forge.Attempt, app string) {
 		again := w.SendTo(a.Delivery)
 		// N-016: a delivery is accepted, or is refused with 503 and leaves nothing: when it comes again it is no repeat.
 		if a.Status != http.StatusServiceUnavailable || again != http.StatusAccepted {
-			w.T.Errorf("with a full disk the delivery got %d, and %d when there was space, want 202, or 503 and 202", a.Status, again)
+			w.T.Errorf("with a full disk the delivery got %d, and %d when there was space, want 202, or 503 and 202",
+				a.Status, again)
 		}
 	case !kept:
 		// N-016: a push to the built-in remote that was not kept was refused, and says why.

@@ -25,8 +25,9 @@ func TestFaultFullDiskOfExecutions(t *testing.T) {
 	s.Start()
 	s.ReadToken()
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "echo echo.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"echo/echo.py", "import sys\n\ndef main(event):\n    print('log of', event['id'], file=sys.stderr)\n    return event['id']\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "echo echo.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "echo/echo.py",
+		"import sys\n\ndef main(event):\n    print('log of', event['id'], file=sys.stderr)\n    return event['id']\n")
 	s.Pushed(r, "shop", "A function")
 	padding := strings.Repeat("x", 100_000)
 	call := func(id string, header ...string) site.Page {

@@ -140,7 +140,8 @@ func (b *badBucket) look(app string, round int) {
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	var n int
-	if _, scan := fmt.Sscanf(string(body), forge.PageFormat(app), &n); err == nil && resp.StatusCode < http.StatusInternalServerError &&
+	if _, scan := fmt.Sscanf(string(body), forge.PageFormat(app), &n); err == nil &&
+		resp.StatusCode < http.StatusInternalServerError &&
 		(scan != nil || resp.StatusCode != http.StatusOK || n > round || string(body) != forge.PageOf(app, n)) {
 		// N-017: what the checksum does not fit is never served.
 		b.T.Errorf("while round %d of %s was on its way, a visitor got %d %.200q", round, app, resp.StatusCode, body)

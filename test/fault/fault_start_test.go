@@ -39,8 +39,9 @@ func testStartOnFullDisk(t *testing.T, user int) {
 	s.Data = outside
 	s.ReadToken()
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml", site.AppSpec("shop"),
-		"site/index.html", strings.Repeat("<p>page</p>\n", 100), "site/large.txt", strings.Repeat("a long text. ", 40_000),
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", strings.Repeat("<p>page</p>\n", 100), "site/large.txt",
+		strings.Repeat("a long text. ", 40_000),
 		"greet/greet.py", "def main(event):\n    return 'hello'\n")
 	first := s.Pushed(r, "shop", "Open")
 	site.WantServed(t, s, "shop", "/api/greet", "hello")
@@ -65,9 +66,11 @@ func testStartOnFullDisk(t *testing.T, user int) {
 		site.WantServed(t, s, "shop", "/", strings.Repeat("<p>page</p>\n", 100))
 		site.WantServed(t, s, "shop--"+string(first), "/large.txt", strings.Repeat("a long text. ", 40_000))
 		site.WantServed(t, s, "shop", "/api/greet", "hello")
-		testkit.Equal(t, "a page for who takes it compressed, "+ends.how, getCompressed(s, "shop", "/large.txt"), http.StatusOK)
+		testkit.Equal(t, "a page for who takes it compressed, "+ends.how, getCompressed(s, "shop", "/large.txt"),
+			http.StatusOK)
 		// K-017: it says what it cannot do
-		testkit.Contains(t, site.Told{s.Get("http://127.0.0.1:" + s.Port + "/readyz").Body}, "disk: it is full; pushes and webhooks are refused")
+		testkit.Contains(t, site.Told{s.Get("http://127.0.0.1:" + s.Port + "/readyz").Body},
+			"disk: it is full; pushes and webhooks are refused")
 		if said := ready(s); strings.Contains(said, "not the one") {
 			t.Errorf("without a key that cannot be stored: %s", said)
 		}
@@ -109,7 +112,8 @@ func testStartOnFullDisk(t *testing.T, user int) {
 // getCompressed asks for a file as a client does that takes it compressed, and returns the status.
 func getCompressed(s *site.Site, host, path string) int {
 	s.T.Helper()
-	req := testkit.Must(http.NewRequestWithContext(s.T.Context(), http.MethodGet, "http://127.0.0.1:"+s.Port+path, http.NoBody))(s.T)
+	req := testkit.Must(http.NewRequestWithContext(s.T.Context(), http.MethodGet, "http://127.0.0.1:"+s.Port+path,
+		http.NoBody))(s.T)
 	req.Host = host + ".localhost:" + s.Port
 	req.Header.Set("Accept-Encoding", "gzip")
 	resp, err := http.DefaultClient.Do(req)

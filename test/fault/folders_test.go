@@ -67,11 +67,12 @@ func testEarlierFolder(t *testing.T, folder string) {
 		testkit.Equal(t, "what "+call[0]+" answers", strings.TrimSpace(out), call[1])
 	}
 	// K-024: releases, history, versions, aliases and secrets are as they were
-	for _, name := range []string{"apps_shop", "apps_shop_releases", "apps_shop_moves", "apps_shop_groups", "apps_shop_secrets",
-		"functions", "functions_greet_aliases", "functions_greet_versions"} {
+	for _, name := range []string{"apps_shop", "apps_shop_releases", "apps_shop_moves", "apps_shop_groups",
+		"apps_shop_secrets", "functions", "functions_greet_aliases", "functions_greet_versions"} {
 		var got any
 		s.Call(http.MethodGet, "/"+strings.ReplaceAll(name, "_", "/"), nil, &got)
-		wantHas(t, name, portless(s, got), testkit.Decode[any](t, testkit.Must(os.ReadFile(filepath.Join(folder, name+".json")))(t)))
+		wantHas(t, name, portless(s, got), testkit.Decode[any](t,
+			testkit.Must(os.ReadFile(filepath.Join(folder, name+".json")))(t)))
 	}
 	goesOn(s)
 	out, code := s.Run(folder, "fsck")

@@ -42,10 +42,12 @@ func TestFsckBrokenOff(t *testing.T) {
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
-			if err == nil || cmd.ProcessState.ExitCode() != site.ExitUnavailable || !strings.HasPrefix(stderr.String(), "landfall: ") {
+			if err == nil || cmd.ProcessState.ExitCode() != site.ExitUnavailable ||
+				!strings.HasPrefix(stderr.String(), "landfall: ") {
 				t.Errorf("broken off %s: got %d and %q", what, cmd.ProcessState.ExitCode(), &stderr)
 			}
-			if said := string(out); strings.Contains(said, "checked") || strings.Contains(said, "it is gone") != (answered != "") ||
+			if said := string(out); strings.Contains(said, "checked") ||
+				strings.Contains(said, "it is gone") != (answered != "") ||
 				(answered == "" && said != "") {
 				t.Errorf("broken off %s: got %q, want what was found and no more", what, said)
 			}
@@ -153,7 +155,8 @@ func TestDamagedObjects(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("round %d: %s of %s", i, way.name, key)
 		}
-		for path, want := range map[string]string{"/": forge.PageOf(forge.NearApp, i+1), "/app.js": forge.ScriptOf(forge.NearApp, i+1)} {
+		for path, want := range map[string]string{"/": forge.PageOf(forge.NearApp, i+1),
+			"/app.js": forge.ScriptOf(forge.NearApp, i+1)} {
 			p := s.Get(s.At(forge.NearApp+"--"+string(uid), path))
 			hit := what == "manifest" || (what == "object" && (path == "/") == (name == "/index.html"))
 			if hit && p.Status != http.StatusBadGateway || !hit && (p.Status != http.StatusOK || p.Body != want) {
@@ -193,7 +196,9 @@ func keyOf(keys []string, uid landfall.UID, name string) string {
 func quietRuns(s *site.Site, app string) {
 	s.T.Helper()
 	s.Eventually("every run is over", func() bool {
-		return !slices.ContainsFunc(site.List[client.Run](s, "/runs?limit=1000&app="+app), func(r client.Run) bool { return !r.State.Final() })
+		return !slices.ContainsFunc(site.List[client.Run](s, "/runs?limit=1000&app="+app), func(r client.Run) bool {
+			return !r.State.Final()
+		})
 	})
 }
 
@@ -221,7 +226,8 @@ func TestDamagedBuild(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/app.yaml", site.AppSpec("shop", "build: {command: mkdir site && cp page site/index.html, inputs: [page], outputs: [site]}"), "page", "built")
+	r.Write("specs/app.yaml", site.AppSpec("shop",
+		"build: {command: mkdir site && cp page site/index.html, inputs: [page], outputs: [site]}"), "page", "built")
 	s.Pushed(r, "shop", "one")
 	kept, err := filepath.Glob(filepath.Join(s.Data, "cache", "builds", "*", "*", "site", "index.html"))
 	if err != nil || len(kept) != 1 {
@@ -232,7 +238,8 @@ func TestDamagedBuild(t *testing.T) {
 	}
 	wantNamed(s, "build", "shop", "index.html")
 	// A unit at another path makes the file travel again.
-	r.Write("specs/app.yaml", strings.Replace(site.AppSpec("shop", "build: {command: mkdir site && cp page site/index.html, inputs: [page], outputs: [site]}"),
+	r.Write("specs/app.yaml", strings.Replace(site.AppSpec("shop",
+		"build: {command: mkdir site && cp page site/index.html, inputs: [page], outputs: [site]}"),
 		"{src: site, path: /}", "{src: site, path: /again}", 1))
 	uid := s.Pushed(r, "shop", "two")
 	site.WantServed(t, s, "shop--"+string(uid), "/again/", "built")
@@ -303,7 +310,8 @@ func TestDamagedReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Start()
-		testkit.Equal(t, "the tag of the branch whose reference is damaged", s.Tagged(forge.NearApp)["branch-preview"], before["branch-preview"])
+		testkit.Equal(t, "the tag of the branch whose reference is damaged", s.Tagged(forge.NearApp)["branch-preview"],
+			before["branch-preview"])
 		f := wantNamed(s, "repository", forge.NearApp, filepath.Base(repositories[0]))
 		testkit.Equal(t, "what to do", f.Remedy, "write "+string(r.Head())+" into "+reference)
 	}
@@ -365,7 +373,8 @@ func TestDamagedPack(t *testing.T) {
 // server does not answer.
 func wantNothingElse(s *site.Site, uid landfall.UID, why string) error {
 	s.T.Helper()
-	for path, want := range map[string]string{"/": forge.PageOf(forge.NearApp, 1), "/app.js": forge.ScriptOf(forge.NearApp, 1)} {
+	for path, want := range map[string]string{"/": forge.PageOf(forge.NearApp, 1),
+		"/app.js": forge.ScriptOf(forge.NearApp, 1)} {
 		for _, host := range []string{forge.NearApp, forge.NearApp + "--" + string(uid)} {
 			p, err := site.TryGet(s.At(host, path))
 			if err != nil {

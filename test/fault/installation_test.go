@@ -287,7 +287,8 @@ func TestLostRepository(t *testing.T) {
 		}
 		// K-018: who asks hears whose repository is gone, and what to do
 		s.Eventually("it is said", func() bool { return strings.Contains(ready(s), "those of 1 app are not here") })
-		testkit.Contains(t, site.Told{ready(s)}, "bring the process that has them back, or its folder git", "landfall serve --new")
+		testkit.Contains(t, site.Told{ready(s)}, "bring the process that has them back, or its folder git",
+			"landfall serve --new")
 		testkit.Contains(t, problems(s), "not here are those of "+forge.NearApp)
 		wantNamed(s, "repository", forge.NearApp, near.ID)
 		site.WantServed(t, s, topic, "/", forge.PageOf(forge.NearApp, 2))
@@ -309,7 +310,8 @@ func TestLostRepository(t *testing.T) {
 	s.Start()
 	site.WantServed(t, s, topic, "/", forge.PageOf(forge.NearApp, 2))
 	forge.Round(r, forge.NearApp, 4)
-	site.WantServed(t, s, forge.NearApp+"--"+string(s.Released(r.Push("topic"), forge.NearApp)), "/", forge.PageOf(forge.NearApp, 4))
+	site.WantServed(t, s, forge.NearApp+"--"+string(s.Released(r.Push("topic"), forge.NearApp)), "/",
+		forge.PageOf(forge.NearApp, 4))
 	site.WantServed(t, s, forge.NearApp, "/", forge.PageOf(forge.NearApp, 1))
 	r.Push("main")
 	site.WantSound(t, s, true)
@@ -338,7 +340,8 @@ func TestStandbyHasNoRepositories(t *testing.T) {
 	s.Start()
 	r := s.Repository(s.ShowApp(forge.NearApp))
 	forge.Round(r, forge.NearApp, 2)
-	site.WantServed(t, s, forge.NearApp+"--"+string(s.Released(r.Push("--force", "main"), forge.NearApp)), "/", forge.PageOf(forge.NearApp, 2))
+	site.WantServed(t, s, forge.NearApp+"--"+string(s.Released(r.Push("--force", "main"), forge.NearApp)), "/",
+		forge.PageOf(forge.NearApp, 2))
 }
 
 // A standby that was told that the repositories are lost is pushed to from then on. The process that has them all the
@@ -361,7 +364,9 @@ func TestStandbyTakesOverForGood(t *testing.T) {
 	s.Flags = []string{"--new"}
 	s.Start()
 	site.WantServed(t, s, forge.NearApp, "/", forge.PageOf(forge.NearApp, 2))
-	s.Eventually("the older copy is left out", func() bool { return strings.Contains(s.Log.String(), "it is an older copy") })
+	s.Eventually("the older copy is left out", func() bool {
+		return strings.Contains(s.Log.String(), "it is an older copy")
+	})
 	site.WantServed(t, s, forge.NearApp, "/", forge.PageOf(forge.NearApp, 2))
 }
 

@@ -44,7 +44,8 @@ func NewFleet(t testing.TB, workers, gateways int, env ...string) *Fleet {
 	f, on := New(t), site.EngineOf(t, site.WithPostgres+"+"+site.WithS3)
 	head := site.NewStopped(t, on, append([]string{"LANDFALL_ROLE=api,webhook"}, env...)...)
 	shared := append([]string{
-		"LANDFALL_URL=" + head.URL, "LANDFALL_ROLE_SECRET=" + site.RoleSecret, "LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret,
+		"LANDFALL_URL=" + head.URL, "LANDFALL_ROLE_SECRET=" + site.RoleSecret,
+		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret,
 		"LANDFALL_ALLOWED_HOSTS=" + strings.TrimPrefix(f.Address, "http://")}, env...)
 	head.Env = append(head.Env, shared...)
 	head.Start()

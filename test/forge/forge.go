@@ -212,8 +212,9 @@ func (h *Hosted) Delivery(event, template string, change func(payload map[string
 	owner, name, _ := strings.Cut(h.Name, "/")
 	repository := Object(h.T, payload, "repository")
 	maps.Copy(repository, map[string]any{
-		"id": h.ID, "name": name, "full_name": h.Name, "clone_url": h.Clone(), "html_url": strings.TrimSuffix(h.Clone(), ".git"),
-		"git_url": "git://forge.test/" + h.Name + ".git", "ssh_url": "git@forge.test:" + h.Name + ".git",
+		"id": h.ID, "name": name, "full_name": h.Name, "clone_url": h.Clone(),
+		"html_url": strings.TrimSuffix(h.Clone(), ".git"), "git_url": "git://forge.test/" + h.Name + ".git",
+		"ssh_url": "git@forge.test:" + h.Name + ".git",
 	})
 	maps.Copy(Object(h.T, repository, "owner"), map[string]any{"login": owner, "name": owner})
 	change(payload)

@@ -145,7 +145,8 @@ func Round(r *site.Repository, app string, n int) landfall.CommitSHA {
 // spoil commits a spec that is wrong.
 func spoil(r *site.Repository) landfall.CommitSHA {
 	r.T.Helper()
-	r.Write("specs/more.yaml", "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {vresion: 2}\n")
+	r.Write("specs/more.yaml",
+		"apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {vresion: 2}\n")
 	return r.Commit("a mistake")
 }
 
@@ -219,7 +220,8 @@ func (w *Twins) Begin(round int) *Attempt {
 // Launch is begin for some apps, without the wait.
 func (w *Twins) Launch(round int, apps ...string) *Attempt {
 	w.T.Helper()
-	a := &Attempt{State: landfall.RunSucceeded, Round: round, Commits: map[string]landfall.CommitSHA{}, Heard: map[string]chan struct{}{}}
+	a := &Attempt{State: landfall.RunSucceeded, Round: round, Commits: map[string]landfall.CommitSHA{},
+		Heard: map[string]chan struct{}{}}
 	if round == 0 {
 		a.State = landfall.RunFailed
 	}
@@ -344,7 +346,8 @@ func (v *Watcher) ask(visitor *http.Client, address, format string) {
 		return
 	}
 	if known, ok := v.pages[release]; ok && known != n {
-		v.strange = append(v.strange, fmt.Sprintf("%s got round %d of release %q, which is round %d", address, n, release, known))
+		v.strange = append(v.strange, fmt.Sprintf("%s got round %d of release %q, which is round %d", address, n,
+			release, known))
 	}
 	v.pages[release] = n
 	if len(v.seen) == 0 || v.seen[len(v.seen)-1] != release {

@@ -35,7 +35,9 @@ func (w *World) Says(h *Hosted, number int, parts ...string) githubtest.Comment 
 	var all []githubtest.Comment
 	w.Eventually("the comment says "+strings.Join(parts, ", "), func() bool {
 		all = w.API.Comments(h.Name, number)
-		return len(all) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(all[0].Body, part) })
+		return len(all) > 0 && !slices.ContainsFunc(parts, func(part string) bool {
+			return !strings.Contains(all[0].Body, part)
+		})
 	})
 	// L-026: one comment for each pull request
 	if len(all) != 1 || !strings.HasPrefix(all[0].Body, "<!-- landfall "+w.URL+" -->\n") {
@@ -119,7 +121,8 @@ func NewWorld(t testing.TB, env ...string) *World {
 	t.Helper()
 	f := New(t)
 	return &World{Forge: f, Site: site.New(t, append([]string{
-		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret, "LANDFALL_ALLOWED_HOSTS=" + strings.TrimPrefix(f.Address, "http://")}, env...)...)}
+		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret,
+		"LANDFALL_ALLOWED_HOSTS=" + strings.TrimPrefix(f.Address, "http://")}, env...)...)}
 }
 
 // Description is GitHub's own description of its API.
@@ -136,10 +139,11 @@ func NewReportingWorld(t testing.TB, env ...string) *World {
 		t.Fatal(err)
 	}
 	f, api := New(t), githubtest.New(t, d, APIToken)
-	hosts := strings.TrimPrefix(f.Address, "http://") + "," + strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/")
+	hosts := strings.TrimPrefix(f.Address, "http://") + "," +
+		strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/")
 	return &World{Forge: f, API: api, Site: site.New(t, append([]string{
-		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret, "LANDFALL_GITHUB_TOKEN=" + APIToken, "LANDFALL_GITHUB_API=" + api.URL,
-		"LANDFALL_ALLOWED_HOSTS=" + hosts}, env...)...)}
+		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret, "LANDFALL_GITHUB_TOKEN=" + APIToken,
+		"LANDFALL_GITHUB_API=" + api.URL, "LANDFALL_ALLOWED_HOSTS=" + hosts}, env...)...)}
 }
 
 // In returns the world for a subtest.
@@ -183,7 +187,8 @@ func (w *World) Hears(all ...Delivery) Response {
 
 // WantEnds waits until the commit's newest run is over, and fails the test unless it ended like this and its release
 // can be reached at once, or is expired.
-func WantEnds(t testing.TB, w *World, app string, commit landfall.CommitSHA, state landfall.RunState, parts ...string) client.Run {
+func WantEnds(t testing.TB, w *World, app string, commit landfall.CommitSHA, state landfall.RunState,
+	parts ...string) client.Run {
 	t.Helper()
 	run := w.In(t).Finished(app, commit)
 	if run.State != state {
@@ -192,7 +197,8 @@ func WantEnds(t testing.TB, w *World, app string, commit landfall.CommitSHA, sta
 	if run.Release != "" {
 		p := w.In(t).Get(w.At(landfall.JoinedLabel(app, string(run.Release)), "/"))
 		if p.Status != http.StatusGone && p.Header.Get("Landfall-Release") != string(run.Release) {
-			t.Errorf("the run of %s is over, and its release %s answers %d %.100q", commit.Short(), run.Release, p.Status, p.Body)
+			t.Errorf("the run of %s is over, and its release %s answers %d %.100q", commit.Short(), run.Release,
+				p.Status, p.Body)
 		}
 	}
 	for _, part := range parts {
@@ -250,7 +256,8 @@ func (w *World) Told(commit landfall.CommitSHA) []githubtest.Status {
 }
 
 // WantTold fails the test unless the forge heard of a commit that it is pending, and then exactly this.
-func WantTold(t testing.TB, w *World, commit landfall.CommitSHA, state landfall.StatusState, target string, parts ...string) {
+func WantTold(t testing.TB, w *World, commit landfall.CommitSHA, state landfall.StatusState, target string,
+	parts ...string) {
 	t.Helper()
 	all := w.In(t).Told(commit)
 	if len(all) != 2 || all[0].State != string(landfall.StatusPending) || all[1].State != string(state) {

@@ -19,7 +19,8 @@ func TestEventsAccepted(t *testing.T) {
 	g := newGate(t)
 	slow := "import json, os, time\n\ndef main(event):\n" + g.wait() +
 		"    return 'one ' + json.loads(event['config'])['currency'] + ' ' + event['subject']\n"
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"),
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop", "config: {currency: EUR}"),
 		"site/index.html", "page", "hello/hello.py", slow)
 	first := s.Pushed(r, "shop", "A function")
 	const event = `{"specversion":"1.0","id":"7","source":"/r/default/shop/hello","type":"greet","subject":"s1"}`
@@ -52,7 +53,8 @@ func TestEventsAccepted(t *testing.T) {
 			return x.State == landfall.ExecutionRunning
 		})
 	}
-	r.Write("hello/hello.py", strings.Replace(slow, "one", "two", 1), "specs/app.yaml", site.AppSpec("shop", "config: {currency: USD}"))
+	r.Write("hello/hello.py", strings.Replace(slow, "one", "two", 1), "specs/app.yaml",
+		site.AppSpec("shop", "config: {currency: USD}"))
 	second := s.Pushed(r, "shop", "Another version")
 	s.Kill()
 	g.open(t)
@@ -67,7 +69,8 @@ func TestEventsAccepted(t *testing.T) {
 	testkit.Contains(t, site.Told{string(last.Result)}, `"data":"two USD s1"`)
 
 	// An event for nobody, and one that cannot be read, are not accepted.
-	nobody := s.Post(s.URL+"/run", "application/cloudevents+json", strings.Replace(event, "shop/hello", "shop/nobody", 1), "Prefer", "respond-async")
+	nobody := s.Post(s.URL+"/run", "application/cloudevents+json", strings.Replace(event, "shop/hello", "shop/nobody", 1),
+		"Prefer", "respond-async")
 	testkit.Equal(t, "status of an event for nobody", nobody.Status, http.StatusNotFound)
 	unlike := s.Post(s.URL+"/fire", "application/cloudevents+json", `{"specversion":"1.0"}`, "Prefer", "respond-async")
 	testkit.Equal(t, "status of no event", unlike.Status, http.StatusBadRequest)

@@ -33,7 +33,8 @@ func TestAlias(t *testing.T) {
 	//
 	testkit.Equal(t, "aliases", aliases(), "dev=3 prod=1 qa=2")
 	for alias, want := range map[string]string{"prod": "1", "qa": "2", "dev": "3"} {
-		testkit.Equal(t, "what hello:"+alias+" says", strings.TrimSpace(s.Landfall("function", "invoke", "hello:"+alias)), want)
+		testkit.Equal(t, "what hello:"+alias+" says",
+			strings.TrimSpace(s.Landfall("function", "invoke", "hello:"+alias)), want)
 	}
 	testkit.Equal(t, "the route by alias", named(), "1")
 	runs := len(site.List[client.Run](s, "/runs"))
@@ -45,14 +46,16 @@ func TestAlias(t *testing.T) {
 	//
 	testkit.Equal(t, "aliases of one version", aliases(), "dev=3 prod=3 qa=2")
 	//
-	testkit.Contains(t, site.Told{s.Landfall("function", "alias", "list", "--name", "hello")}, "ALIAS", "dev", "prod", "qa")
+	testkit.Contains(t, site.Told{s.Landfall("function", "alias", "list", "--name", "hello")}, "ALIAS", "dev",
+		"prod", "qa")
 	history := s.Landfall("function", "alias", "history", "hello", "prod")
 	testkit.Equal(t, "moves of the alias", len(strings.Split(strings.TrimSpace(history), "\n")), 3)
 	testkit.Contains(t, site.Told{s.Landfall("function", "version", "list", "hello")}, "latest, live, dev, prod")
 
 	s.Landfall("function", "alias", "delete", "--name", "hello", "--alias", "qa")
 	//
-	testkit.Equal(t, "what the version says whose alias is gone", strings.TrimSpace(s.Landfall("function", "invoke", "hello:2")), "2")
+	testkit.Equal(t, "what the version says whose alias is gone",
+		strings.TrimSpace(s.Landfall("function", "invoke", "hello:2")), "2")
 	//
 	testkit.Equal(t, "aliases after one is gone", aliases(), "dev=3 prod=3")
 }
@@ -72,7 +75,8 @@ func TestAliasRefused(t *testing.T) {
 		{"create hello 12 2", 2, "number of a version"},
 		{"create hello qa", 2, "--weights VERSION=PERCENT"},
 		{"create hello qa --weights 1=50,2=40", 2, "2 versions with 90 percent"},
-		{"update hello prod --weights 1=90", 2, "1 version with 90 percent; right are one or two versions with 100 percent in all"},
+		{"update hello prod --weights 1=90", 2,
+			"1 version with 90 percent; right are one or two versions with 100 percent in all"},
 		{"create hello qa --weights 1=100,2=0", 2, "a weight is from 1 to 100"},
 		{"create hello qa --weights 1=50,1=50", 2, "right would be VERSION=PERCENT"},
 		{"create hello qa --weights 2=50,latest=50", 2, "are the same version"},
@@ -89,9 +93,11 @@ func TestAliasRefused(t *testing.T) {
 	}
 	r := s.Repository(s.App("late"))
 	late := func(function, alias string) {
-		r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", function+" hello.main")+"---\napiVersion: fission.io/v1\nkind: TimeTrigger\n"+
+		r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", function+" hello.main")+
+			"---\napiVersion: fission.io/v1\nkind: TimeTrigger\n"+
 			"metadata: {name: late}\nspec: {functionref: {name: "+function+", alias: "+alias+"}, cron: '@daily'}\n",
-			"specs/app.yaml", site.AppSpec("late"), "site/index.html", "page", function+"/hello.py", "def main():\n    return 'late'\n")
+			"specs/app.yaml", site.AppSpec("late"), "site/index.html", "page", function+"/hello.py",
+			"def main():\n    return 'late'\n")
 		s.Attempt(r, "late", "time-trigger late names "+function+":"+alias,
 			"once a push made the function: landfall function alias create "+function+" "+alias+" VERSION")
 	}

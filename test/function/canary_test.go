@@ -76,8 +76,8 @@ def main():
     return 'fine'
 `
 
-// S32: a secret is nowhere but in what is sealed: not in the database, the objects, the log, the answers of the API and the pages,
-// what the forge is told, the metrics, nor a backup.
+// S32: a secret is nowhere but in what is sealed: not in the database, the objects, the log, the answers of the API
+// and the pages, what the forge is told, the metrics, nor a backup.
 func TestSecretCanary(t *testing.T) {
 	t.Parallel()
 	w := forge.NewReportingWorld(t, "LANDFALL_SANDBOX=off")
@@ -85,16 +85,18 @@ func TestSecretCanary(t *testing.T) {
 	h, _ := w.Follow("shop")
 	s.SetSecret("shop", "CANARY", canary)
 	specs := site.Naming(site.FunctionsSpec("python-env", "leak leak.main"), "CANARY")
-	specs = strings.Replace(specs, "packageref: {name: leak-pkg}, functionName: leak.main}", "packageref: {name: leak-pkg}, functionName: leak.main}\n  functionTimeout: 10", 1)
-	h.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "zero", "leak/leak.py", leaky)
+	specs = strings.Replace(specs, "packageref: {name: leak-pkg}, functionName: leak.main}",
+		"packageref: {name: leak-pkg}, functionName: leak.main}\n  functionTimeout: 10", 1)
+	h.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "zero",
+		"leak/leak.py", leaky)
 	h.Commit("A function that leaks")
 	w.Hears(h.Send("main"))
 	forge.WantEnds(t, w, "shop", h.Head(), landfall.RunSucceeded)
 
 	var told strings.Builder // all that is told to others than the function's own callers
 	for how, status := range map[string]int{
-		"log": http.StatusOK, "throw": http.StatusInternalServerError, "exit": http.StatusBadGateway, "abort": http.StatusBadGateway,
-		"hang": http.StatusGatewayTimeout, "502": http.StatusBadGateway,
+		"log": http.StatusOK, "throw": http.StatusInternalServerError, "exit": http.StatusBadGateway,
+		"abort": http.StatusBadGateway, "hang": http.StatusGatewayTimeout, "502": http.StatusBadGateway,
 	} {
 		answer := s.Get(s.At("shop", "/api/leak?how="+how))
 		if answer.Status != status {
@@ -111,7 +113,8 @@ func TestSecretCanary(t *testing.T) {
 
 	// A build finds it in the repository, and a spec names it.
 	h.Git("switch", "--quiet", "-c", "feature")
-	h.Write("build.sh", "printf '%s%s\\n' 'c4n4ry/\"' 'é+7f0d2b91' >&2\nprintf '%s%s' 'c4n4ry/\"' 'é+7f0d2b91' | base64\nexit 7\n", "specs/app.yaml",
+	h.Write("build.sh", "printf '%s%s\\n' 'c4n4ry/\"' 'é+7f0d2b91' >&2\nprintf '%s%s' 'c4n4ry/\"' 'é+7f0d2b91' | "+
+		"base64\nexit 7\n", "specs/app.yaml",
 		site.AppSpec("shop", "build: {command: 'sh build.sh', outputs: [out]}"))
 	h.Commit("A build that leaks")
 	w.Hears(h.Send("feature"), h.Pull("opened", 12, "feature"))
@@ -125,8 +128,9 @@ func TestSecretCanary(t *testing.T) {
 	s.Run(t.TempDir(), "release", "rollback", "shop")
 
 	for _, path := range []string{
-		"/apps/shop/secrets", "/apps/shop/releases", "/apps/shop/groups", "/apps/shop/groups/" + string(s.ShowApp("shop").Live), "/apps/shop/moves",
-		"/apps/shop", "/apps", "/runs", "/runs/" + failed.ID, "/runs/" + wrong.ID, "/runs/" + failed.ID + "/log", "/runs/" + wrong.ID + "/log", "/functions",
+		"/apps/shop/secrets", "/apps/shop/releases", "/apps/shop/groups",
+		"/apps/shop/groups/" + string(s.ShowApp("shop").Live), "/apps/shop/moves", "/apps/shop", "/apps", "/runs",
+		"/runs/" + failed.ID, "/runs/" + wrong.ID, "/runs/" + failed.ID + "/log", "/runs/" + wrong.ID + "/log", "/functions",
 		"/functions/leak/versions", "/status", "/deliveries",
 	} {
 		p := s.ReadAs(s.URL + "/api/v1" + path)
@@ -138,7 +142,8 @@ func TestSecretCanary(t *testing.T) {
 	told.WriteString(s.ReadAs(s.URL + "/metrics").Body)
 	told.WriteString(s.ReadAs(s.URL + "/functions/default/leak").Body)
 	for _, args := range [][]string{
-		{"secret", "list", "shop", "-o", "json"}, {"run", "show", failed.ID}, {"run", "logs", failed.ID}, {"run", "show", wrong.ID}, {"app", "history", "shop"},
+		{"secret", "list", "shop", "-o", "json"}, {"run", "show", failed.ID}, {"run", "logs", failed.ID},
+		{"run", "show", wrong.ID}, {"app", "history", "shop"},
 		{"app", "diff", "shop", "live", "latest"}, {"fsck", "-o", "json"},
 	} {
 		out, _ := s.Run(t.TempDir(), args...)

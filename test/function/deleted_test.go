@@ -26,7 +26,8 @@ type door struct {
 	name string
 	ask  func() string // what it answers: the status, or the exit code, and the text
 	open string        // what that says while the app is there
-	shut string        // how it begins after the app was deleted; where it answers all the same, it does not say open any more
+	// how it begins after the app was deleted; where it answers all the same, it does not say open any more
+	shut string
 }
 
 // listed reports whether the door answers all the same, without the app.
@@ -74,15 +75,17 @@ func doorsOfShop(s *site.Site, release landfall.UID, execution, run string) []do
 		{"execution show", cli(s, "execution", "show", execution), "hello", "3 "},
 		{"execution create", cli(s, "execution", "create", "hello"), "succeeded", "3 "},
 		{"GET of a function", get("/functions/default/hello:1"), "default", missing},
-		{"POST to a function", over(s, http.MethodPost, s.URL+"/functions/default/hello", site.EventFrom("/test"), event...), "says one", missing},
-		{
-			"a function that is accepted", over(s, http.MethodPost, s.URL+"/functions/default/hello", site.EventFrom("/test"), append(event, "Prefer", "respond-async")...),
+		{"POST to a function", over(s, http.MethodPost, s.URL+"/functions/default/hello", site.EventFrom("/test"), event...),
+			"says one", missing}, {
+			"a function that is accepted", over(s, http.MethodPost, s.URL+"/functions/default/hello", site.EventFrom("/test"),
+				append(event, "Prefer", "respond-async")...),
 			"202", missing,
 		},
-		{"a function for a runner", over(s, http.MethodGet, s.URL+"/functions/default/hello", "", asRole...), "hello", `502 {"kind":"not-found"`},
+		{"a function for a runner", over(s, http.MethodGet, s.URL+"/functions/default/hello", "", asRole...), "hello",
+			`502 {"kind":"not-found"`},
 		{"a trigger by its address", over(s, http.MethodPost, s.URL+"/r/default/shop/hello", "{}"), "says one", gone},
-		{"a trigger of a release", over(s, http.MethodPost, s.URL+"/r/default/shop:"+string(release)+"/hello", "{}"), "says one", gone},
-		{"/fire by a trigger", fromSource("/fire", "/r/default/shop/hello"), "says one", missing},
+		{"a trigger of a release", over(s, http.MethodPost, s.URL+"/r/default/shop:"+string(release)+"/hello", "{}"),
+			"says one", gone}, {"/fire by a trigger", fromSource("/fire", "/r/default/shop/hello"), "says one", missing},
 		{"/run by a trigger", fromSource("/run", "/r/default/shop/tick"), "says one", missing},
 		{"/fire by a topic", fromSource("/fire", "default.shop.orders"), "says one", missing},
 		{"/fire by a route", fromSource("/fire", "http://shop.localhost:"+s.Port+"/api/hello"), "says one", missing},
@@ -113,19 +116,23 @@ func doorsOfShop(s *site.Site, release landfall.UID, execution, run string) []do
 			p := person.Ask(http.MethodGet, "http://localhost:"+s.Port+"/apps/shop", "")
 			return strconv.Itoa(p.Status) + " " + p.Body
 		}, "shop", missing},
-		{"the first page", func() string { return person.Ask(http.MethodGet, "http://localhost:"+s.Port+"/", "").Body }, "/apps/shop", ""},
+		{"the first page", func() string {
+			return person.Ask(http.MethodGet, "http://localhost:"+s.Port+"/", "").Body
+		}, "/apps/shop", ""},
 		{"metrics", get("/metrics"), `"hello"`, "200"},
 	}
 }
 
 // sayingIts is a function that says a word, and logs it.
 func sayingIts(word string) string {
-	return "import os, sys, time\n\ndef main(event):\n    print('logged by " + word + "', file=sys.stderr)\n    return 'says " + word + "'\n"
+	return "import os, sys, time\n\ndef main(event):\n    print('logged by " + word +
+		"', file=sys.stderr)\n    return 'says " + word + "'\n"
 }
 
 // specsOfShop declare the function hello behind a route, a schedule and a queue, with a secret.
 func specsOfShop() string {
-	return site.Naming(site.FunctionsSpec("python-env", "hello hello.main"), "STRIPE_KEY") + site.TimerSpec("tick hello @every 1s") +
+	return site.Naming(site.FunctionsSpec("python-env", "hello hello.main"), "STRIPE_KEY") +
+		site.TimerSpec("tick hello @every 1s") +
 		site.QueueSpec("orders", "functionref: {name: hello}", "topic: orders", "respTopic: confirmed")
 }
 
@@ -148,7 +155,8 @@ func testDeletedAppIsGone(t *testing.T, s *site.Site) {
 	app := s.App("shop")
 	r := s.Repository(app)
 	s.SetSecret("shop", "STRIPE_KEY", "open-sesame")
-	r.Write("specs/functions.yaml", specsOfShop(), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", sayingIts("one"))
+	r.Write("specs/functions.yaml", specsOfShop(), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", sayingIts("one"))
 	release := s.Pushed(r, "shop", "A function")
 	s.Landfall("function", "alias", "create", "hello", "steady", "1")
 	s.Landfall("release", "tag", "shop", string(release), "beta")
@@ -167,7 +175,8 @@ func testDeletedAppIsGone(t *testing.T, s *site.Site) {
 	}
 	objects := s.ObjectsOf("shop")
 	testkit.Equal(t, "whether something is stored", len(s.StoredBelow(objects)) > 0, true)
-	for _, folder := range []string{filepath.Join("git", app.ID+".git"), filepath.Join("nats", "jetstream", "$G", "streams", "landfall-"+app.ID)} {
+	for _, folder := range []string{filepath.Join("git", app.ID+".git"),
+		filepath.Join("nats", "jetstream", "$G", "streams", "landfall-"+app.ID)} {
 		if _, err := os.Stat(filepath.Join(s.Data, folder)); err != nil {
 			t.Error(err)
 		}
@@ -201,7 +210,9 @@ func wantRemoved(s *site.Site, id, objects string) {
 	// Objects, repository and messages are collected.
 	s.Eventually("its objects are gone", func() bool { return len(s.StoredBelow(objects)) == 0 })
 	s.Eventually("its repository is gone", func() bool { return absent("git", id+".git") })
-	s.Eventually("its messages are gone", func() bool { return absent("nats", "jetstream", "$G", "streams", "landfall-"+id) })
+	s.Eventually("its messages are gone", func() bool {
+		return absent("nats", "jetstream", "$G", "streams", "landfall-"+id)
+	})
 	s.Eventually("what builds made is gone", func() bool { return absent("cache", "builds", id) })
 }
 
@@ -211,20 +222,22 @@ func wantNewOwner(s *site.Site, execution string) {
 	t := s.T
 	t.Helper()
 	r := s.Repository(s.App("store"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("store"), "site/index.html", "page",
-		"hello/hello.py", sayingIts("two"))
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("store"), "site/index.html", "page", "hello/hello.py", sayingIts("two"))
 	s.Pushed(r, "store", "The name is free")
 	testkit.Equal(t, "answer", strings.TrimSpace(s.Landfall("function", "invoke", "hello", "--data", "{}")), "says two")
 	testkit.Contains(t, site.Told{s.Landfall("function", "version", "list", "hello")}, " 2 ")
 	for what, args := range map[string][]string{
-		"a version of the old one": {"function", "invoke", "hello:1", "--data", "{}"}, "an alias of it": {"function", "invoke", "hello:steady", "--data", "{}"},
-		"its execution": {"execution", "show", execution}, "the log of it": {"function", "logs", "hello:1"},
+		"a version of the old one": {"function", "invoke", "hello:1", "--data", "{}"},
+		"an alias of it":           {"function", "invoke", "hello:steady", "--data", "{}"},
+		"its execution":            {"execution", "show", execution}, "the log of it": {"function", "logs", "hello:1"},
 	} {
 		if out, code := s.Run(t.TempDir(), args...); code != site.ExitNotFound {
 			t.Errorf("%s: got %d %s", what, code, out)
 		}
 	}
-	site.WantRefused(t, s.Refused(http.MethodPost, "/apps", client.NewApp{Name: "shop"}), landfall.Conflict, "stay reserved")
+	site.WantRefused(t, s.Refused(http.MethodPost, "/apps", client.NewApp{Name: "shop"}), landfall.Conflict,
+		"stay reserved")
 	s.WantWhole()
 	archive := filepath.Join(t.TempDir(), "landfall.tar.zst")
 	s.Landfall("backup", archive)
@@ -244,7 +257,8 @@ func TestDeletedAppIsKept(t *testing.T) {
 	app := s.App("shop")
 	r := s.Repository(app)
 	s.SetSecret("shop", "STRIPE_KEY", "open-sesame")
-	r.Write("specs/functions.yaml", specsOfShop(), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", sayingIts("one"))
+	r.Write("specs/functions.yaml", specsOfShop(), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", sayingIts("one"))
 	release := s.Pushed(r, "shop", "A function")
 	s.Landfall("function", "alias", "create", "hello", "steady", "1")
 	s.Landfall("release", "tag", "shop", string(release), "beta")
@@ -289,8 +303,8 @@ func TestDeletionWhenKilled(t *testing.T) {
 			s.ReadToken()
 			app := s.App("shop")
 			r := s.Repository(app)
-			r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"),
-				"site/index.html", "page", "hello/hello.py", sayingIts("one"))
+			r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+				site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", sayingIts("one"))
 			s.Pushed(r, "shop", "A function")
 			objects := s.ObjectsOf("shop")
 			s.Stop()
@@ -321,8 +335,8 @@ func TestDeletedByAnEarlierProgram(t *testing.T) {
 			s := site.NewOn(t, site.EngineOf(t, on), "LANDFALL_SANDBOX=off")
 			app := s.App("shop")
 			r := s.Repository(app)
-			r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"),
-				"site/index.html", "page", "hello/hello.py", sayingIts("one"))
+			r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+				site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", sayingIts("one"))
 			s.Pushed(r, "shop", "A function")
 			s.Landfall("function", "alias", "create", "hello", "steady", "1")
 			objects := s.ObjectsOf("shop")
@@ -335,7 +349,8 @@ func TestDeletedByAnEarlierProgram(t *testing.T) {
 			wantRemoved(s, app.ID, objects)
 			testkit.Equal(t, "functions", len(site.List[client.Unit](s, "/functions")), 0)
 			other := s.Repository(s.App("store"))
-			other.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("store"), "site/index.html", "page",
+			other.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+				site.AppSpec("store"), "site/index.html", "page",
 				"hello/hello.py", sayingIts("two"))
 			s.Pushed(other, "store", "The name is free")
 			testkit.Equal(t, "answer", strings.TrimSpace(s.Landfall("function", "invoke", "hello", "--data", "{}")), "says two")
@@ -372,7 +387,8 @@ func TestDeletionBesideAPushAndACall(t *testing.T) {
 	g, building := newGate(t), newGate(t)
 	slow := strings.Replace(sayingIts("one"), "    return", g.wait()+"    return", 1)
 	specs := site.FunctionsSpec("python-env", "hello hello.main")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", slow)
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", slow)
 	s.Pushed(r, "shop", "A function")
 	answered := make(chan string, 1)
 	go func() { answered <- cli(s, "function", "invoke", "hello", "--data", "{}")() }()
@@ -381,8 +397,9 @@ func TestDeletionBesideAPushAndACall(t *testing.T) {
 	s.Eventually("the function runs twice", func() bool {
 		return strings.Count(s.Landfall("execution", "list", "--state", "running"), "hello") == 2
 	})
-	r.Write("specs/functions.yaml", strings.Replace(specs, "deployment: {url: \"archive://hello\"}", "source: {url: \"archive://hello\"}, buildcmd: ./build.sh", 1),
-		"hello/build.sh", "#!/bin/sh\nwhile [ ! -e "+string(building)+" ]; do sleep 0.05; done\ncp -r . \"$DEPLOY_PKG\"\n")
+	r.Write("specs/functions.yaml", strings.Replace(specs, "deployment: {url: \"archive://hello\"}",
+		"source: {url: \"archive://hello\"}, buildcmd: ./build.sh", 1), "hello/build.sh",
+		"#!/bin/sh\nwhile [ ! -e "+string(building)+" ]; do sleep 0.05; done\ncp -r . \"$DEPLOY_PKG\"\n")
 	if err := os.Chmod(filepath.Join(r.Dir, "hello", "build.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -422,12 +439,14 @@ func TestObjectsOfAnEarlierProgram(t *testing.T) {
 	const folder = "apps/default/shop/"
 	s := site.NewOn(t, site.EngineOf(t, "sqlite+folder"))
 	s.Stop()
-	old := landfall.App{ID: uuid.NewString(), Namespace: landfall.DefaultNamespace, Name: "shop", Objects: folder, UIDSpace: uuid.New(), Created: time.Now()}
+	old := landfall.App{ID: uuid.NewString(), Namespace: landfall.DefaultNamespace, Name: "shop", Objects: folder,
+		UIDSpace: uuid.New(), Created: time.Now()}
 	db := testkit.Must(s.OpenState())(t)
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		return errors.Join(tx.EnsureNamespace(t.Context(), old.Namespace, 1), tx.CreateApp(t.Context(), old))
 	})
-	repositories := testkit.Must(remote.OpenRepositories(filepath.Join(s.Data, "git"), testkit.Must(remote.FindGit())(t)))(t)
+	repositories := testkit.Must(remote.OpenRepositories(filepath.Join(s.Data, "git"),
+		testkit.Must(remote.FindGit())(t)))(t)
 	if err := errors.Join(err, db.Close(), repositories.Create(t.Context(), old.ID, "")); err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +458,8 @@ func TestObjectsOfAnEarlierProgram(t *testing.T) {
 	before := s.StoredBelow(folder)
 	two := s.Numbered(r, "shop", 2)
 	prefix := folder + "static/root/" + string(two) + "/"
-	testkit.EqualList(t, "what the second push stored", site.Added(before, s.StoredBelow(folder)), []string{prefix + ".manifest.json", prefix + "index.html"})
+	testkit.EqualList(t, "what the second push stored", site.Added(before, s.StoredBelow(folder)),
+		[]string{prefix + ".manifest.json", prefix + "index.html"})
 	s.Numbered(s.Static("store"), "store", 1)
 	s.WantWhole()
 	archive := filepath.Join(t.TempDir(), "landfall.tar.zst")

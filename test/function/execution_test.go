@@ -33,7 +33,8 @@ func TestExecutions(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"),
-		"specs/app.yaml", site.AppSpec("shop", "config: {password: hunter2}"), "site/index.html", "page", "hello/hello.py", greeting)
+		"specs/app.yaml", site.AppSpec("shop", "config: {password: hunter2}"), "site/index.html", "page",
+		"hello/hello.py", greeting)
 	s.Pushed(r, "shop", "A function")
 
 	answer := s.Post(s.URL+"/functions/default/hello:1", "application/cloudevents+json",
@@ -47,7 +48,8 @@ func TestExecutions(t *testing.T) {
 	testkit.Equal(t, "app", x.App, "shop")
 
 	visitor := s.Get(s.At("shop", "/api/hello"))
-	visited := testkit.Decode[landfall.Execution](t, []byte(s.Landfall("execution", "show", visitor.Header.Get("Landfall-Execution"), "-o", "json")))
+	visited := testkit.Decode[landfall.Execution](t,
+		[]byte(s.Landfall("execution", "show", visitor.Header.Get("Landfall-Execution"), "-o", "json")))
 	testkit.Equal(t, "release that a visitor called", string(visited.Release), visitor.Header.Get("Landfall-Release"))
 	testkit.Equal(t, "trigger", visited.Trigger, "hello")
 	testkit.Equal(t, "source", visited.Event.Source, "/r/default/shop/hello")
@@ -63,7 +65,8 @@ func TestExecutions(t *testing.T) {
 	// What logs show of an id is enough to ask for the execution.
 	shown := s.Landfall("function", "logs", "hello:1")
 	testkit.Contains(t, site.Told{shown}, "  "+id[:8]+"  ")
-	testkit.Equal(t, "execution by what the log shows", testkit.Decode[landfall.Execution](t, []byte(s.Landfall("execution", "show", id[:8], "-o", "json"))).ID, id)
+	testkit.Equal(t, "execution by what the log shows",
+		testkit.Decode[landfall.Execution](t, []byte(s.Landfall("execution", "show", id[:8], "-o", "json"))).ID, id)
 	testkit.Equal(t, "its log", s.Landfall("execution", "logs", id[:8]), `greeting Ada`+"\n")
 	for _, wrong := range []string{id[:7], "00000000", id[:8] + "%"} {
 		out, code := s.Run(t.TempDir(), "execution", "show", wrong)
@@ -84,11 +87,13 @@ func TestExecutions(t *testing.T) {
 	r.Write("hello/hello.py", strings.Replace(greeting, "Hello", "Ahoy", 1))
 	s.Pushed(r, "shop", "Another version")
 	var latest, first landfall.Execution
-	s.Call(http.MethodPost, "/executions", map[string]any{"function": "hello", "function_version": 0, "input": map[string]string{"name": "Ada"}}, &latest)
+	s.Call(http.MethodPost, "/executions", map[string]any{"function": "hello", "function_version": 0,
+		"input": map[string]string{"name": "Ada"}}, &latest)
 	testkit.Equal(t, "version of 0", latest.Number, 2)
 	testkit.Contains(t, site.Told{string(latest.Result)}, "Ahoy, Ada")
 	// C-027: with a number, it is that one
-	s.Call(http.MethodPost, "/executions", map[string]any{"function": "hello", "function_version": 1, "input": map[string]string{"name": "Ada"}}, &first)
+	s.Call(http.MethodPost, "/executions", map[string]any{"function": "hello", "function_version": 1,
+		"input": map[string]string{"name": "Ada"}}, &first)
 	testkit.Contains(t, site.Told{string(first.Result)}, "Hello, Ada")
 
 	list := s.Landfall("execution", "list", "--function", "hello", "--state", "failed")
@@ -97,15 +102,18 @@ func TestExecutions(t *testing.T) {
 	testkit.Equal(t, "lines of failures", strings.Count(list, "\n"), 3) // the heading, and the visitor's
 
 	// L-037: logs are kept by version
-	testkit.Equal(t, "lines of the first version", strings.Count(s.Landfall("function", "logs", "hello:1"), `greeting `), 3)
+	testkit.Equal(t, "lines of the first version",
+		strings.Count(s.Landfall("function", "logs", "hello:1"), `greeting `), 3)
 	testkit.Equal(t, "lines of the latest", strings.Count(s.Landfall("function", "logs", "hello"), `greeting `), 1)
 
 	s.Landfall("execution", "delete", id)
 	// E-053: a log is deleted, with its call
-	testkit.Equal(t, "status of the log that was deleted", s.ReadAs(s.URL+"/log?execution="+id).Status, http.StatusNotFound)
+	testkit.Equal(t, "status of the log that was deleted", s.ReadAs(s.URL+"/log?execution="+id).Status,
+		http.StatusNotFound)
 
 	// E-041: neither configuration nor what functions log is in the server's own log
-	testkit.Equal(t, "lines of the server's log about it", strings.Count(s.Log.String(), "hunter2")+strings.Count(s.Log.String(), "greeting"), 0)
+	testkit.Equal(t, "lines of the server's log about it",
+		strings.Count(s.Log.String(), "hunter2")+strings.Count(s.Log.String(), "greeting"), 0)
 }
 
 // The newest records of a version are kept, as many as the administrator wants, and not for longer than that. What was
@@ -114,8 +122,9 @@ func TestExecutionsAreKeptUpToABound(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_MAX_EXECUTIONS=3")
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"hello/hello.py", "def main():\n    print('said')\n    return 'hello'\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py",
+		"def main():\n    print('said')\n    return 'hello'\n")
 	s.Pushed(r, "shop", "A function")
 	var newest []string
 	var version string
@@ -167,8 +176,8 @@ func TestExecutionAccepted(t *testing.T) {
 	r := s.Repository(s.App("shop"))
 	g := newGate(t)
 	slow := "import os, time\n\ndef main(event):\n" + g.wait() + "    return 'one'\n"
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"),
-		"site/index.html", "page", "hello/hello.py", slow)
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", slow)
 	s.Pushed(r, "shop", "A function")
 	accepted := s.Post(s.URL+"/functions/default/hello:latest", "application/cloudevents+json",
 		`{"specversion":"1.0","id":"7","source":"/me","type":"greet"}`, "Prefer", "respond-async")
@@ -203,8 +212,8 @@ func TestWaitersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_SANDBOX=off")
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"hello/hello.py", "def main(event): return 'one'\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main(event): return 'one'\n")
 	s.Pushed(r, "shop", "A function")
 	const most = 100
 	c := http.Client{Transport: client.LocalTransport()}
@@ -233,8 +242,10 @@ func TestWaitersAreBounded(t *testing.T) {
 	testkit.Equal(t, "when to try again", refused.Header.Get("Retry-After"), "1")
 	testkit.Contains(t, site.Told{refused.Body}, "100 requests of the token")
 	testkit.Equal(t, "executions", len(site.List[landfall.Execution](s, "/executions?app=shop")), 0)
-	testkit.Equal(t, "status of one that does not wait", s.Post(s.URL+"/api/v1/executions", "application/json", `{"function":"hello","sync":false}`).Status, http.StatusCreated)
-	testkit.Equal(t, "status of the log as it is", s.ReadAs(s.URL+"/api/v1/functions/hello/log?follow=false").Status, http.StatusOK)
+	testkit.Equal(t, "status of one that does not wait", s.Post(s.URL+"/api/v1/executions", "application/json",
+		`{"function":"hello","sync":false}`).Status, http.StatusCreated)
+	testkit.Equal(t, "status of the log as it is", s.ReadAs(s.URL+"/api/v1/functions/hello/log?follow=false").Status,
+		http.StatusOK)
 	leave()
 	s.Eventually("another one may wait", func() bool {
 		return s.Post(s.URL+"/api/v1/executions", "application/json", `{"function":"hello"}`).Status == http.StatusCreated
@@ -247,8 +258,9 @@ func TestExecutionLogIsFollowed(t *testing.T) {
 	s := site.New(t, "LANDFALL_SANDBOX=off")
 	r := s.Repository(s.App("shop"))
 	g := newGate(t)
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"hello/hello.py", "import os, time\n\ndef main(event):\n    print('begins')\n"+g.wait()+"    print('ends')\n    return 'one'\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py",
+		"import os, time\n\ndef main(event):\n    print('begins')\n"+g.wait()+"    print('ends')\n    return 'one'\n")
 	s.Pushed(r, "shop", "A function")
 	var x landfall.Execution
 	s.Call(http.MethodPost, "/executions", map[string]any{"function": "hello", "sync": false}, &x)

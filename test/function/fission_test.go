@@ -39,7 +39,8 @@ func TestFissionPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Write("specs/functions.yaml", site.FunctionsSpec("binary-env", "hello hello.sh", "echo echo.sh", "headers headers.sh", "several start.sh", "native", "page page.sh"),
+	r.Write("specs/functions.yaml", site.FunctionsSpec("binary-env", "hello hello.sh", "echo echo.sh",
+		"headers headers.sh", "several start.sh", "native", "page page.sh"),
 		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
 		"hello/hello.sh", "echo \"Hello World!\"\n",
 		"echo/echo.sh", "#!/bin/sh\n\nprintf \"... $REQUEST_METHOD $CONTENT_LENGTH \"\ncat -",
@@ -53,14 +54,17 @@ func TestFissionPrograms(t *testing.T) {
 	// K-007: without the x bit and without a first line that names a shell
 	site.WantServed(t, s, "shop", "/api/hello", "Hello World!\n")
 	// K-007: the body is on standard input, and the method and the length are in the environment
-	testkit.Equal(t, "answer of echo", s.Send(http.MethodPost, s.At("shop", "/api/echo"), "Echoooooo!").Body, "... POST 10 Echoooooo!")
+	testkit.Equal(t, "answer of echo", s.Send(http.MethodPost, s.At("shop", "/api/echo"), "Echoooooo!").Body,
+		"... POST 10 Echoooooo!")
 	headers := s.Send(http.MethodGet, s.At("shop", "/api/headers?a=b"), "", "X-Foo", "BAR").Body
 	testkit.Contains(t, site.Told{headers}, "HTTP_X_FOO=BAR\n", "/api/headers?a=b\n")
 	// K-007: the other files of the package are where Fission has them
 	site.WantServed(t, s, "shop", "/api/several", "Inside the shell\nArguments: [hello]\nArguments: [again]\n")
 	// K-007: a program that is no script, without the x bit
-	testkit.Equal(t, "answer of a program", s.Send(http.MethodPost, s.At("shop", "/api/native"), "as it is").Body, "as it is")
-	testkit.Equal(t, "type of a page", s.Get(s.At("shop", "/api/page")).Header.Get("Content-Type"), "text/html; charset=utf-8")
+	testkit.Equal(t, "answer of a program", s.Send(http.MethodPost, s.At("shop", "/api/native"), "as it is").Body,
+		"as it is")
+	testkit.Equal(t, "type of a page", s.Get(s.At("shop", "/api/page")).Header.Get("Content-Type"),
+		"text/html; charset=utf-8")
 }
 
 // reader is a function that shows a file, or why it cannot be read, and what it may do with it.
@@ -151,12 +155,14 @@ func TestFissionFiles(t *testing.T) {
 	s.SetSecret("shop", "aws", `{"keyid": "AKIA-canary-0123456789", "region": "eu"}`)
 	s.SetSecret("shop", "TOKEN", "plain-canary-text")
 	r.Write("specs/functions.yaml", readerSpec("queue"), "specs/app.yaml",
-		site.AppSpec("shop", "config: {currency: EUR, queue: {URL: 'https://queue.example.com/1', depth: 7}}"), "site/index.html", "page", "code/reader.py", reader)
+		site.AppSpec("shop", "config: {currency: EUR, queue: {URL: 'https://queue.example.com/1', depth: 7}}"),
+		"site/index.html", "page", "code/reader.py", reader)
 	r.Commit("Files")
 	pushed := r.Push("HEAD")
 	s.Released(pushed, "shop")
 	// K-010: what means nothing here is said, with its place
-	testkit.Contains(t, pushed, "specs/functions.yaml:13: kept, not used: spec.runtime.container.env[2].valueFrom", "specs/functions.yaml:14: kept, not used: spec.runtime.podspec")
+	testkit.Contains(t, pushed, "specs/functions.yaml:13: kept, not used: spec.runtime.container.env[2].valueFrom",
+		"specs/functions.yaml:14: kept, not used: spec.runtime.podspec")
 	// K-010: the keys of secrets and config maps are files
 	for file, want := range map[string]string{
 		"/secrets/default/aws/keyid":  "AKIA-canary-0123456789 400 OSError",
@@ -188,7 +194,8 @@ func TestFissionFiles(t *testing.T) {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		if err == nil && (bytes.Contains(text, []byte("AKIA-canary-0123456789")) || bytes.Contains(text, []byte("plain-canary-text"))) {
+		if err == nil && (bytes.Contains(text, []byte("AKIA-canary-0123456789")) ||
+			bytes.Contains(text, []byte("plain-canary-text"))) {
 			t.Errorf("the file %s has a secret", path)
 		}
 		return nil
@@ -200,7 +207,8 @@ func TestFissionFiles(t *testing.T) {
 	r.Write("specs/functions.yaml", readerSpec("missing"))
 	r.Commit("A config map that is not there")
 	// K-010: what is not there is said at the push
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:35", "the config map missing", "spec.config of the App")
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:35", "the config map missing",
+		"spec.config of the App")
 }
 
 // A route may have regular expressions, as Fission's router has them.
@@ -209,12 +217,16 @@ func TestRoutesWithExpressions(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	route := func(name, url string) string {
-		return "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: " + name + "}\nspec:\n  functionref: {type: name, name: hello}\n  relativeurl: " + url + "\n"
+		return "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: " + name +
+			"}\nspec:\n  functionref: {type: name, name: hello}\n  relativeurl: " + url + "\n"
 	}
-	specs := site.FunctionsSpec("python-env", "hello hello.main") + route("pages", `/chat/{html:[a-zA-Z0-9\.\/]+}`) + route("one", "/chat/{name}/settings") +
+	specs := site.FunctionsSpec("python-env", "hello hello.main") + route("pages", `/chat/{html:[a-zA-Z0-9\.\/]+}`) +
+		route("one", "/chat/{name}/settings") +
 		route("numbers", "/order-{id:[0-9]{2,4}}/{part}.json")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "site/chat/app.html", "a file",
-		"hello/hello.py", "from flask import request\n\ndef main():\n    return ' '.join(f'{k[17:]}={v}' for k, v in sorted(request.headers.items()) if k.startswith('X-Fission-Params-'))\n")
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"site/chat/app.html", "a file", "hello/hello.py",
+		"from flask import request\n\ndef main():\n    return ' '.join(f'{k[17:]}={v}' for k, v in "+
+			"sorted(request.headers.items()) if k.startswith('X-Fission-Params-'))\n")
 	s.Pushed(r, "shop", "Regular expressions")
 	for path, want := range map[string]string{
 		"/chat/app.html":         "Html=app.html",
@@ -225,12 +237,15 @@ func TestRoutesWithExpressions(t *testing.T) {
 	} {
 		site.WantServed(t, s, "shop", path, want)
 	}
-	testkit.Equal(t, "status of a path that does not match", s.Get(s.At("shop", "/order-1/invoice.json")).Status, http.StatusNotFound)
-	testkit.Equal(t, "status of another method", s.Send(http.MethodPut, s.At("shop", "/chat/a.b"), "").Status, http.StatusMethodNotAllowed)
+	testkit.Equal(t, "status of a path that does not match", s.Get(s.At("shop", "/order-1/invoice.json")).Status,
+		http.StatusNotFound)
+	testkit.Equal(t, "status of another method", s.Send(http.MethodPut, s.At("shop", "/chat/a.b"), "").Status,
+		http.StatusMethodNotAllowed)
 
 	r.Write("specs/functions.yaml", strings.Replace(specs, "{2,4}", "{4,2}", 1))
 	r.Commit("A bad expression")
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:46", "regular expression", "invalid repeat count")
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:46", "regular expression",
+		"invalid repeat count")
 }
 
 // application is an ASGI application by hand: it has a lifespan, reads bodies, streams, and fails.
@@ -291,9 +306,11 @@ func TestASGI(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	specs := site.FunctionsSpec("python-fastapi-env", "plain plain.app", "orders code.app", "status code.main", "dict code.dictionary")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "plain/plain.py", application,
-		"orders/code.py", fastapiCode, "status/code.py", fastapiCode, "dict/code.py", fastapiCode)
+	specs := site.FunctionsSpec("python-fastapi-env", "plain plain.app", "orders code.app", "status code.main",
+		"dict code.dictionary")
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"plain/plain.py", application, "orders/code.py", fastapiCode, "status/code.py", fastapiCode, "dict/code.py",
+		fastapiCode)
 	s.Pushed(r, "shop", "Applications")
 	post := func(path, body string) site.Page {
 		return s.Send(http.MethodPost, s.At("shop", path), body, "Content-Type", "application/json")
@@ -323,11 +340,13 @@ func TestWillNotRun(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	unused := "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: ruby}\nspec: {version: 2, runtime: {image: fission/ruby-env}}\n"
+	unused := "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: ruby}\nspec: {version: 2, runtime: " +
+		"{image: fission/ruby-env}}\n"
 	right := site.FunctionsSpec("python-env", "hello hello.main")
-	r.Write("specs/functions.yaml", right, "specs/app.yaml", site.AppSpec("shop"), "specs/unused.yaml", unused, "site/index.html", "page",
-		"hello/hello.py", "def main():\n    return 'one'\n", "hello/socket.py", "import os\n\ndef main(ws, clients):\n    ws.send('hi')\n",
-		"hello/broadcast.js", "module.exports = async function(ws, clients) {\n};\n")
+	r.Write("specs/functions.yaml", right, "specs/app.yaml", site.AppSpec("shop"), "specs/unused.yaml", unused,
+		"site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n", "hello/socket.py",
+		"import os\n\ndef main(ws, clients):\n    ws.send('hi')\n", "hello/broadcast.js",
+		"module.exports = async function(ws, clients) {\n};\n")
 	r.Write("none/image.tar", "this is no image\n", "broken/image.tar", "")
 	broken, err := mutate.AppendLayers(empty.Image, static.NewLayer([]byte("this is no layer"), types.DockerLayer))
 	if err != nil {
@@ -338,13 +357,19 @@ func TestWillNotRun(t *testing.T) {
 	before := s.Stored("shop")
 	releases := s.Accessible("shop")
 	for i, c := range []struct{ specs, sentence string }{
-		{site.FunctionsSpec("ruby-env", "hello hello.main"), "Function hello will not run: functions cannot run in the environment \"env\""},
-		{site.FunctionsSpec("python-env", "hello helo.main"), "Function hello will not run: the entry point \"helo.main\" cannot be: the package has neither helo.py"},
-		{site.FunctionsSpec("python-env", "hello socket.main"), "Function hello will not run: hello/socket.py:3 takes a WebSocket, as (ws, clients)"},
-		{site.FunctionsSpec("node-env", "hello broadcast"), "Function hello will not run: hello/broadcast.js:1 takes a WebSocket, as (ws, clients)"},
+		{site.FunctionsSpec("ruby-env", "hello hello.main"),
+			"Function hello will not run: functions cannot run in the environment \"env\""},
+		{site.FunctionsSpec("python-env", "hello helo.main"),
+			"Function hello will not run: the entry point \"helo.main\" cannot be: the package has neither helo.py"},
+		{site.FunctionsSpec("python-env", "hello socket.main"),
+			"Function hello will not run: hello/socket.py:3 takes a WebSocket, as (ws, clients)"},
+		{site.FunctionsSpec("node-env", "hello broadcast"),
+			"Function hello will not run: hello/broadcast.js:1 takes a WebSocket, as (ws, clients)"},
 		{site.FunctionsSpec("container-env", "hello"), "Function hello will not run: the package has no image"},
-		{strings.ReplaceAll(site.FunctionsSpec("container-env", "hello"), "hello/*", "none/image.tar"), "Function hello will not run: the image image.tar is no tar file"},
-		{strings.ReplaceAll(site.FunctionsSpec("container-env", "hello"), "hello/*", "broken/image.tar"), "cannot be unpacked, layer 1"},
+		{strings.ReplaceAll(site.FunctionsSpec("container-env", "hello"), "hello/*", "none/image.tar"),
+			"Function hello will not run: the image image.tar is no tar file"},
+		{strings.ReplaceAll(site.FunctionsSpec("container-env", "hello"), "hello/*", "broken/image.tar"),
+			"cannot be unpacked, layer 1"},
 	} {
 		if i%2 == 1 {
 			r.Checkout("feature-" + string(rune('a'+i)))
@@ -359,12 +384,15 @@ func TestWillNotRun(t *testing.T) {
 		testkit.Equal(t, "exit code of spec validate: "+out, code, 2)
 		testkit.Contains(t, site.Told{out}, place, c.sentence)
 	}
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello broken.main"), "hello/broken.py", "import os\n\ndef main(:\n    return 1\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello broken.main"), "hello/broken.py",
+		"import os\n\ndef main(:\n    return 1\n")
 	r.Commit("No Python")
 	// A push knows what the interpreter says; spec validate runs none
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:", "Function hello will not run: hello/broken.py:3: SyntaxError: ")
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:",
+		"Function hello will not run: hello/broken.py:3: SyntaxError: ")
 	r.Write("specs/functions.yaml", right)
-	for link, target := range map[string]string{"hello/link.py": "nowhere.py", "hello/folder": "../site", "hello/absolute": "/etc/passwd"} {
+	for link, target := range map[string]string{"hello/link.py": "nowhere.py", "hello/folder": "../site",
+		"hello/absolute": "/etc/passwd"} {
 		if err := os.Symlink(target, filepath.Join(r.Dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -377,13 +405,15 @@ func TestWillNotRun(t *testing.T) {
 		testkit.Contains(t, site.Told{out}, "specs/functions.yaml:", says)
 		r.Git("rm", "--quiet", link)
 	}
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-fastapi-env", "hello request.main"), "hello/request.py", "async def main(request):\n    return 1\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-fastapi-env", "hello request.main"), "hello/request.py",
+		"async def main(request):\n    return 1\n")
 	r.Commit("FastAPI")
 	if pushed := r.Push("HEAD"); environment.HasFastAPI() {
 		s.Released(pushed, "shop")
 		before, releases = s.Stored("shop"), s.Accessible("shop")
 	} else {
-		site.WantFailed(t, s, "shop", r, pushed, "Function hello will not run: hello/request.py needs FastAPI, which neither its package nor the server has")
+		site.WantFailed(t, s, "shop", r, pushed,
+			"Function hello will not run: hello/request.py needs FastAPI, which neither its package nor the server has")
 	}
 	// K-023: nothing was created
 	testkit.EqualList(t, "objects", s.Stored("shop"), before)

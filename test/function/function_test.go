@@ -18,8 +18,8 @@ func TestFunctionsOfReleases(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"),
-		"site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
 	s.Pushed(r, "shop", "A function")
 	first := s.Get(s.At("shop", "/api/hello"))
 	testkit.Equal(t, "answer", first.Body, "one")
@@ -45,8 +45,11 @@ func TestFunctionInvoke(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml", site.AppSpec("shop", "config: {greeting: Ahoy}"),
-		"site/index.html", "page", "greet/greet.py", "import json\nimport os\n\n\ndef main(event):\n    assert json.loads(event['config']) == {'greeting': 'Ahoy'}\n    return os.environ['greeting'] + ', ' + event['data']['name']\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml",
+		site.AppSpec("shop", "config: {greeting: Ahoy}"),
+		"site/index.html", "page", "greet/greet.py",
+		"import json\nimport os\n\n\ndef main(event):\n    assert json.loads(event['config']) == {'greeting': "+
+			"'Ahoy'}\n    return os.environ['greeting'] + ', ' + event['data']['name']\n")
 	s.Pushed(r, "shop", "A function")
 	invoke := func(name string) (string, int) {
 		out, code := s.Run(t.TempDir(), "function", "invoke", name, "--data", `{"name": "Ada"}`)
@@ -71,8 +74,8 @@ func TestWithoutSandbox(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"hello/hello.py", "def main():\n    return 'one'\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
 	s.Pushed(r, "shop", "A function")
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -105,9 +108,12 @@ func TestFunctionAccess(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	specs := strings.Replace(site.FunctionsSpec("binary-env", "hello hello.sh"), "methods: [GET, POST]", "methods: [GET, POST], access: token", 1)
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.sh",
-		"#!/bin/sh\nwhile read -r event; do\n\techo '{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"/me\",\"type\":\"t\",\"datacontenttype\":\"text/plain\",\"data\":\"hi\"}'\ndone\n")
+	specs := strings.Replace(site.FunctionsSpec("binary-env", "hello hello.sh"), "methods: [GET, POST]",
+		"methods: [GET, POST], access: token", 1)
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.sh",
+		"#!/bin/sh\nwhile read -r event; do\n\techo "+
+			"'{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"/me\",\"type\":\"t\",\"datacontenttype\":\"text/plain\",\"data\":\"hi\"}'\ndone\n")
 	if err := os.Chmod(filepath.Join(r.Dir, "hello", "hello.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +132,8 @@ func TestTaggedFunctions(t *testing.T) {
 	r := s.Repository(s.App("shop"))
 	for _, word := range []string{"one", "two"} {
 		program := "def main():\n    return '" + word + "'\n"
-		r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main", "bye bye.main"), "specs/app.yaml", site.AppSpec("shop"),
-			"site/index.html", "page", "hello/hello.py", program, "bye/bye.py", program)
+		r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main", "bye bye.main"),
+			"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", program, "bye/bye.py", program)
 		uid := s.Pushed(r, "shop", word)
 		if word == "one" {
 			s.Landfall("release", "tag", "shop", string(uid), "spring")
@@ -146,10 +152,12 @@ func TestFunctionVersionsOfRoutes(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	specs := site.FunctionsSpec("python-env", "hello hello.main")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", "def main():\n    return 'one'\n")
 	s.Pushed(r, "shop", "The first version")
 	route := func(name, functionref string) string {
-		return "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: " + name + "}\nspec: {functionref: " + functionref + ", relativeurl: /api/" + name + "}\n"
+		return "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: " + name + "}\nspec: {functionref: " +
+			functionref + ", relativeurl: /api/" + name + "}\n"
 	}
 	r.Write("hello/hello.py", "def main():\n    return 'two'\n", "specs/functions.yaml", specs+
 		route("pinned", `{type: name, name: hello, version: "1"}`)+
@@ -169,6 +177,7 @@ func TestFunctionVersionsOfRoutes(t *testing.T) {
 	most := sigmas * math.Sqrt(calls*newer*(1-newer))
 	// A-012, A-047: both versions answer one trigger, each as many calls as its percentage says
 	if got["one"]+got["two"] != calls || math.Abs(float64(got["two"])-calls*newer) > most {
-		t.Errorf("of %d calls got %v, want %.0f±%.0f by the newer version and the others by the older one", calls, got, calls*newer, most)
+		t.Errorf("of %d calls got %v, want %.0f±%.0f by the newer version and the others by the older one", calls, got,
+			calls*newer, most)
 	}
 }

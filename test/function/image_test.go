@@ -37,7 +37,8 @@ func greetingProgram(word string) string {
 	return `#!/bin/sh
 while read -r event; do
 	name=${event##*\"name\":\"}
-	echo '{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"` + word + `, '"${name%%\"*}"'!"}'
+	echo '{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"` + word +
+		`, '"${name%%\"*}"'!"}'
 done
 `
 }
@@ -120,8 +121,8 @@ func TestFunctionImages(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("binary-env", "greet greet"), "specs/app.yaml", site.AppSpec("shop", "config: {word: canary}"),
-		"site/index.html", "page", "greet/greet", greetingProgram("Hello"))
+	r.Write("specs/functions.yaml", site.FunctionsSpec("binary-env", "greet greet"), "specs/app.yaml",
+		site.AppSpec("shop", "config: {word: canary}"), "site/index.html", "page", "greet/greet", greetingProgram("Hello"))
 	if err := os.Chmod(filepath.Join(r.Dir, "greet", "greet"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +131,8 @@ func TestFunctionImages(t *testing.T) {
 	answer, _ := s.Run(t.TempDir(), "function", "invoke", "greet", "--data", `{"name":"Ada"}`)
 
 	to := t.TempDir()
-	skopeo := exec.CommandContext(t.Context(), "skopeo", "copy", "--quiet", "--preserve-digests", "--src-tls-verify=false", "--src-creds", "whoever:"+s.Token,
-		"docker://localhost:"+s.Port+"/default/greet:latest", "oci:"+to+":greet")
+	skopeo := exec.CommandContext(t.Context(), "skopeo", "copy", "--quiet", "--preserve-digests", "--src-tls-verify=false",
+		"--src-creds", "whoever:"+s.Token, "docker://localhost:"+s.Port+"/default/greet:latest", "oci:"+to+":greet")
 	if out, err := skopeo.CombinedOutput(); err != nil {
 		t.Fatalf("skopeo copy: %v\n%s", err, out)
 	}
@@ -152,13 +153,15 @@ func TestFunctionImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := exec.CommandContext(t.Context(), filepath.Join(unpackImage(t, image), config.Config.Entrypoint[0]))
-	program.Stdin = strings.NewReader(`{"specversion":"1.0","id":"1","source":"/me","type":"greet","data":{"name":"Ada"}}` + "\n")
+	program.Stdin = strings.NewReader(
+		`{"specversion":"1.0","id":"1","source":"/me","type":"greet","data":{"name":"Ada"}}` + "\n")
 	out, err := program.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// E-014: a function is packaged in a container image, which runs as the function does
-	if standalone := testkit.Decode[struct{ Data string }](t, out).Data; standalone != "Hello, Ada!" || standalone != strings.TrimSpace(answer) {
+	if standalone := testkit.Decode[struct{ Data string }](t, out).Data; standalone != "Hello, Ada!" ||
+		standalone != strings.TrimSpace(answer) {
 		t.Errorf("the program in the image answers %q, the function %q", standalone, answer)
 	}
 	labels := config.Config.Labels
@@ -178,7 +181,8 @@ func TestFunctionImages(t *testing.T) {
 	}
 	described := func(name string) string {
 		t.Helper()
-		return testkit.Decode[struct{ Image string }](t, []byte(s.ReadAs("http://localhost:"+s.Port+"/functions/default/"+name).Body)).Image
+		return testkit.Decode[struct{ Image string }](t,
+			[]byte(s.ReadAs("http://localhost:"+s.Port+"/functions/default/"+name).Body)).Image
 	}
 	testkit.Equal(t, "image of the function", described("greet"), "localhost:"+s.Port+"/default/greet:"+uid)
 
@@ -189,14 +193,17 @@ func TestFunctionImages(t *testing.T) {
 	s.Pushed(r, "shop", "Another greeting")
 	other := digestOf(t, pulled(s, "default/greet"))
 	// D-020: the image is a part of a function's version: another one with other code, and the same one without
-	if same != first || other == first || described("greet") == described("greet:1") || described("greet:1") != "localhost:"+s.Port+"/default/greet:"+uid {
-		t.Errorf("the digests are %s, without a change %s, with one %s; the images %s and then %s", first, same, other, described("greet:1"), described("greet"))
+	if same != first || other == first || described("greet") == described("greet:1") ||
+		described("greet:1") != "localhost:"+s.Port+"/default/greet:"+uid {
+		t.Errorf("the digests are %s, without a change %s, with one %s; the images %s and then %s", first, same, other,
+			described("greet:1"), described("greet"))
 	}
 	s.Stop()
 	s.Start() // what was made is gone
 	testkit.Equal(t, "digest after a restart", digestOf(t, pulled(s, "default/greet@"+first)), first)
 	tags, err := remote.List(imageAt(s, "default/greet").Context(), with(s.Token), remote.WithPageSize(2))
-	if err != nil || len(tags) != 6 || !slices.Contains(tags, "2") || !slices.Contains(tags, uid) || !slices.Contains(tags, "live") {
+	if err != nil || len(tags) != 6 || !slices.Contains(tags, "2") || !slices.Contains(tags, uid) ||
+		!slices.Contains(tags, "live") {
 		t.Errorf("the tags are %v, %v; want two numbers, two uids, latest and live", tags, err)
 	}
 }
@@ -223,8 +230,9 @@ func TestFunctionImageOfLanguage(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"greet/greet.py", "def main(event):\n    return 'Hello, ' + event['data']['name']\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "greet/greet.py",
+		"def main(event):\n    return 'Hello, ' + event['data']['name']\n")
 	s.Pushed(r, "shop", "A function")
 	// E-012: it is in a language of its own, and packaged as an image
 	testkit.Equal(t, "answer of the function in the image", runImage(t, pulled(s, "default/greet")), "Hello, Ada")
@@ -235,8 +243,9 @@ func TestLinksOfPackagesElsewhere(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.BuiltPackage("greet", "python-env", "", "greet.main", "./build.sh"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"greet/build.sh", "#!/bin/sh\nset -e\ncp -r ${SRC_PKG} ${DEPLOY_PKG}\ncd ${DEPLOY_PKG}\nln -s texts/word.txt word\nln -s texts latest\n",
+	r.Write("specs/functions.yaml", site.BuiltPackage("greet", "python-env", "", "greet.main", "./build.sh"),
+		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "greet/build.sh",
+		"#!/bin/sh\nset -e\ncp -r ${SRC_PKG} ${DEPLOY_PKG}\ncd ${DEPLOY_PKG}\nln -s texts/word.txt word\nln -s texts latest\n",
 		"greet/texts/word.txt", "Hello", "greet/greet.py", `import os
 here = os.path.dirname(os.path.abspath(__file__))
 def main(*event):
@@ -264,7 +273,8 @@ func TestFunctionImageAccess(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "greet/greet.py", "")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "greet greet.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "greet/greet.py", "")
 	s.Pushed(r, "shop", "A function")
 	digest := digestOf(t, pulled(s, "default/greet"))
 	ask := func(method, path, token string) site.Page {
@@ -305,7 +315,8 @@ func TestFunctionImageAccess(t *testing.T) {
 		{"PUT", "default/greet/manifests/mine", s.Token, 405, "UNSUPPORTED"},
 	} {
 		got := ask(test.method, test.path, test.token)
-		if got.Status != test.status || test.code != "" && !strings.HasPrefix(got.Body, `{"errors":[{"code":"`+test.code+`"`) {
+		if got.Status != test.status || test.code != "" &&
+			!strings.HasPrefix(got.Body, `{"errors":[{"code":"`+test.code+`"`) {
 			t.Errorf("%s %s: got %d %s, want %d %s", test.method, test.path, got.Status, got.Body, test.status, test.code)
 		}
 		if (got.Status == http.StatusUnauthorized) != strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") {
@@ -372,7 +383,8 @@ func imageOf(t *testing.T, program, word string) v1.Image {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, header := range []*tar.Header{
-		{Name: "usr/bin/greeter", Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}, {Name: "bin", Linkname: "usr/bin", Typeflag: tar.TypeSymlink},
+		{Name: "usr/bin/greeter", Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg},
+		{Name: "bin", Linkname: "usr/bin", Typeflag: tar.TypeSymlink},
 		{Name: "etc/", Mode: 0o755, Typeflag: tar.TypeDir}, {Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
 	} {
 		err = errors.Join(err, w.WriteHeader(header))
@@ -384,7 +396,9 @@ func imageOf(t *testing.T, program, word string) v1.Image {
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +412,8 @@ func imageOf(t *testing.T, program, word string) v1.Image {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config = v1.Config{Entrypoint: []string{"greeter"}, Cmd: []string{word}, Env: []string{"PATH=/bin", "WORD=word"}, WorkingDir: "/srv/app"}
+	file.Config = v1.Config{Entrypoint: []string{"greeter"}, Cmd: []string{word}, Env: []string{"PATH=/bin", "WORD=word"},
+		WorkingDir: "/srv/app"}
 	if image, err = mutate.ConfigFile(image, file); err != nil {
 		t.Fatal(err)
 	}
@@ -416,15 +431,18 @@ func writeImage(t *testing.T, image v1.Image, to string) {
 // A function that is an image runs in the image, and sees nothing of the server.
 func TestFunctionThatIsAnImage(t *testing.T) {
 	t.Parallel()
-	s := site.New(t, "TMPDIR="+filepath.Join(t.TempDir(), "none")) // images are unpacked in the data folder, which a start empties
+	// images are unpacked in the data folder, which a start empties
+	s := site.New(t, "TMPDIR="+filepath.Join(t.TempDir(), "none"))
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("container-env", "greet", "wave"), "specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"),
+	r.Write("specs/functions.yaml", site.FunctionsSpec("container-env", "greet", "wave"), "specs/app.yaml",
+		site.AppSpec("shop", "config: {currency: EUR}"),
 		"site/index.html", "page", "greet/README", "", "wave/README", "")
 	specs, err := os.ReadFile(filepath.Join(r.Dir, "specs/functions.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(specs), "{name: wave-pkg}, functionName: }", `{name: wave-pkg}, functionName: "Bye"}`, 1)
+	text := strings.Replace(string(specs), "{name: wave-pkg}, functionName: }",
+		`{name: wave-pkg}, functionName: "Bye"}`, 1)
 	r.Write("specs/functions.yaml", text)
 	program := imageOf(t, greeter(t), "Hello")
 	writeImage(t, program, filepath.Join(r.Dir, "greet", "image.tar"))
@@ -484,7 +502,8 @@ func TestFunctionOfARegistry(t *testing.T) {
 	s := site.New(t, "LANDFALL_ALLOWED_HOSTS="+at)
 	r := s.Repository(s.App("shop"))
 	specs := func(image string) string {
-		return strings.NewReplacer("fission/container-env", image, "{name: env}", "{name: container-greeter}", `, deployment: {url: "archive://greet"}`, "").
+		return strings.NewReplacer("fission/container-env", image, "{name: env}", "{name: container-greeter}",
+			`, deployment: {url: "archive://greet"}`, "").
 			Replace(strings.Split(site.FunctionsSpec("container-env", "greet"), "---\nkind: ArchiveUploadSpec")[0])
 	}
 	r.Write("specs/functions.yaml", specs(tag.String()), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page")

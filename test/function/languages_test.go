@@ -41,7 +41,8 @@ func TestLanguages(t *testing.T) {
 			copyExample(t, r, language)
 			s.Pushed(r, "shop", "Two functions")
 			if language == "go" { // who waits for the first build reads why
-				testkit.Contains(t, site.Told{s.Landfall("run", "logs", s.Finished("shop", r.Head()).ID)}, "compiling Go's standard library, once for this server")
+				testkit.Contains(t, site.Told{s.Landfall("run", "logs", s.Finished("shop", r.Head()).ID)},
+					"compiling Go's standard library, once for this server")
 			}
 			answer := s.Post(s.URL+"/functions/default/greet:latest", site.OneEvent,
 				`{"specversion":"1.0","id":"7","source":"/me","type":"greet","datacontenttype":"application/json","data":{"name":"Ada"}}`)
@@ -55,7 +56,8 @@ func TestLanguages(t *testing.T) {
 				// E-012: in any language
 				testkit.Equal(t, "answer to a request", answer.Body, "Hello, Ada!\n")
 				// E-010: a defined input, and a defined output
-				testkit.Equal(t, "answer to an event", s.Post(s.At("shop", "/api/greet"), "application/json", `{"name":"Ada"}`).Body, `{"text":"Hello, Ada!"}`)
+				testkit.Equal(t, "answer to an event",
+					s.Post(s.At("shop", "/api/greet"), "application/json", `{"name":"Ada"}`).Body, `{"text":"Hello, Ada!"}`)
 			}
 		})
 	}
@@ -119,8 +121,8 @@ func TestModuleOfRelease(t *testing.T) {
 	r := s.Repository(s.App("shop"))
 	module := func(source wasmtest.Source) string { return string(source.Bytes()) }
 	const answer = `{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"hello"}`
-	r.Write("specs/functions.yaml", site.FunctionsSpec("wasm-env", "hello"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"hello/main.wasm", module(wasmtest.Says(answer)))
+	r.Write("specs/functions.yaml", site.FunctionsSpec("wasm-env", "hello"), "specs/app.yaml", site.AppSpec("shop"),
+		"site/index.html", "page", "hello/main.wasm", module(wasmtest.Says(answer)))
 	s.Pushed(r, "shop", "A module")
 	code := func() int {
 		found, err := filepath.Glob(filepath.Join(s.Data, "cache", "wasm", "wazero-*", "*"))
@@ -138,7 +140,8 @@ func TestModuleOfRelease(t *testing.T) {
 	r.Write("hello/main.wasm", module(wrong))
 	r.Commit("A module for another host")
 	// N-026: it is refused when its version would be made, with what it imports
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml", "Function hello", "main.wasm", `the function "new-request" of the module "wasi:http/types"`)
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml", "Function hello", "main.wasm",
+		`the function "new-request" of the module "wasi:http/types"`)
 	r.Write("hello/main.wasm", module(wasmtest.Says(answer))[:80])
 	r.Commit("Half a module")
 	// N-026: and so is one that does not validate

@@ -47,7 +47,8 @@ func TestMetrics(t *testing.T) {
 	if age := got["landfall_oldest_unfinished_commit_age_seconds"]; age <= 0 || age > testkit.Patience.Seconds() {
 		t.Errorf("a commit that is not fetched yet is %v seconds old", age)
 	}
-	testkit.Equal(t, "unfinished runs", got[`landfall_runs_unfinished{state="queued"}`]+got[`landfall_runs_unfinished{state="running"}`], 1)
+	testkit.Equal(t, "unfinished runs", got[`landfall_runs_unfinished{state="queued"}`]+
+		got[`landfall_runs_unfinished{state="running"}`], 1)
 	wantMeasures(t, got, site.Measures{
 		`landfall_deliveries_total{decision="accepted",event="push"}`: 1,
 		`landfall_deliveries_total{decision="repeat",event="push"}`:   1,
@@ -62,7 +63,8 @@ func TestMetrics(t *testing.T) {
 	w.Get(w.At("stranger", "/"))
 	w.Eventually("the gateway's answers are counted", func() bool {
 		got := read()
-		return got[`landfall_gateway_requests_total{app="",class="4xx"}`] == 1 && got[`landfall_gateway_requests_total{app="shop",class="4xx"}`] == 1
+		return got[`landfall_gateway_requests_total{app="",class="4xx"}`] == 1 &&
+			got[`landfall_gateway_requests_total{app="shop",class="4xx"}`] == 1
 	})
 	wantMeasures(t, read(), site.Measures{
 		"landfall_oldest_unfinished_commit_age_seconds":             0,

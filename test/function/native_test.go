@@ -16,10 +16,11 @@ import (
 func TestNativeEvents(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
-	const names = "def main(event):\n    return ' '.join(sorted(event)) + '|' + event['specversion'] + ' ' + event['type']\n"
+	const names = "def main(event):\n    return ' '.join(sorted(event)) + '|' + event['specversion'] + ' ' + " +
+		"event['type']\n"
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "names names.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"names/names.py", names)
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "names names.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "names/names.py", names)
 	s.Pushed(r, "shop", "A function")
 	visited := s.Get(s.At("shop", "/api/names"))
 	testkit.Equal(t, "status", visited.Status, http.StatusOK)
@@ -27,17 +28,21 @@ func TestNativeEvents(t *testing.T) {
 	// P-011: the runner gives the function an event of CloudEvents, though the visitor knows nothing of events
 	testkit.Equal(t, "what the function was given", kind, "1.0 dev.landfall.http.request")
 	// E-007: what an event says has the names that CloudEvents gives it; the others are named as extensions are
-	testkit.Equal(t, "names of attributes", got, "config eventtypeversion execution function id protocol source specversion time trigger type")
+	testkit.Equal(t, "names of attributes", got,
+		"config eventtypeversion execution function id protocol source specversion time trigger type")
 
 	other := s.Repository(s.App("zoo"))
-	alone, _, _ := strings.Cut(site.FunctionsSpec("python-env", "animals names.main"), "---\napiVersion: fission.io/v1\nkind: HTTPTrigger")
-	other.Write("specs/functions.yaml", alone, "specs/app.yaml", site.AppSpec("zoo"), "site/index.html", "page", "animals/names.py", names)
+	alone, _, _ := strings.Cut(site.FunctionsSpec("python-env", "animals names.main"),
+		"---\napiVersion: fission.io/v1\nkind: HTTPTrigger")
+	other.Write("specs/functions.yaml", alone, "specs/app.yaml", site.AppSpec("zoo"), "site/index.html", "page",
+		"animals/names.py", names)
 	s.Pushed(other, "zoo", "The same function")
 	const event = `{"specversion":"1.0","id":"7","source":"/me","type":"greet"}`
 	mine := s.Post(s.URL+"/functions/default/names:latest", site.OneEvent, event)
 	shared := s.Post(s.URL+"/functions/default/animals:latest", site.OneEvent, event)
 	answer := func(p site.Page) string { return testkit.Decode[struct{ Data string }](t, []byte(p.Body)).Data }
-	testkit.Equal(t, "answer by name", answer(mine), "config execution function id source specversion trigger type|1.0 greet")
+	testkit.Equal(t, "answer by name", answer(mine),
+		"config execution function id source specversion trigger type|1.0 greet")
 	// E-046: the same program is shared with another app, and needs no trigger nor anything else there
 	testkit.Equal(t, "answer of the one in another app", answer(shared), answer(mine))
 }
@@ -56,7 +61,8 @@ func TestProgramOfOneEventAnswersAStatus(t *testing.T) {
 	program, _, _ := strings.Cut(after, "```\n")
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("binary-env", "find find.sh"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "find/find.sh", program)
+	r.Write("specs/functions.yaml", site.FunctionsSpec("binary-env", "find find.sh"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "find/find.sh", program)
 	if err := os.Chmod(filepath.Join(r.Dir, "find", "find.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,8 @@ func TestFunctionNetwork(t *testing.T) {
 	host := func(server *httptest.Server) string { return server.Listener.Addr().String() }
 	s := site.New(t, "LANDFALL_ALLOWED_HOSTS="+host(plain)+","+host(secure))
 	r := s.Repository(s.App("shop"))
-	r.Write("site/index.html", "page", "specs/app.yaml", site.AppSpec("shop", "config: {SSL_CERT_FILE: ca.pem, NODE_EXTRA_CA_CERTS: ca.pem}"))
+	r.Write("site/index.html", "page", "specs/app.yaml",
+		site.AppSpec("shop", "config: {SSL_CERT_FILE: ca.pem, NODE_EXTRA_CA_CERTS: ca.pem}"))
 	for _, f := range fetchers() {
 		name := f.environment + " " + f.entrypoint
 		for _, function := range []string{"fetch", "closed"} {
@@ -87,16 +88,18 @@ func TestFunctionNetwork(t *testing.T) {
 		}
 		for _, server := range []*httptest.Server{plain, secure} {
 			testkit.Equal(t, name+": answer of "+server.URL, ask("fetch", server.URL+"/stock"), "served /stock")
-			if answer := ask("closed", server.URL+"/stock"); !strings.Contains(answer, "failed:") || strings.Contains(answer, "served") {
+			if answer := ask("closed", server.URL+"/stock"); !strings.Contains(answer, "failed:") ||
+				strings.Contains(answer, "served") {
 				t.Errorf("%s, without the field: %q, want a failure", name, answer)
 			}
 		}
 		for _, address := range []string{
-			other.URL, "http://127.0.0.1:" + s.Port + "/readyz", "http://localhost:" + s.Port + "/readyz", "http://169.254.169.254/latest/meta-data/",
-			"https://169.254.169.254/", "http://10.0.0.1/",
+			other.URL, "http://127.0.0.1:" + s.Port + "/readyz", "http://localhost:" + s.Port + "/readyz",
+			"http://169.254.169.254/latest/meta-data/", "https://169.254.169.254/", "http://10.0.0.1/",
 		} {
 			answer := ask("fetch", address)
-			if !strings.Contains(answer, "failed:") || !strings.Contains(answer, "the sandbox reaches") && !strings.Contains(answer, "403") {
+			if !strings.Contains(answer, "failed:") ||
+				!strings.Contains(answer, "the sandbox reaches") && !strings.Contains(answer, "403") {
 				t.Errorf("%s: %s: %q, want it refused by the proxy", name, address, answer)
 			}
 		}
@@ -111,13 +114,15 @@ func TestFunctionNetworkIsShown(t *testing.T) {
 	s := site.New(t, "LANDFALL_ALLOWED_HOSTS="+plain.Listener.Addr().String())
 	r := s.Repository(s.App("shop"))
 	specs := site.FunctionsSpec("python-env", "fetch main.main")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "fetch/main.py", fetchers()[0].text)
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"fetch/main.py", fetchers()[0].text)
 	s.Pushed(r, "shop", "A function")
 	ask := func() string { return s.Post(s.At("shop", "/api/fetch"), "text/plain", plain.URL).Body }
 	testkit.Equal(t, "a function without", strings.HasPrefix(ask(), "failed: "), true)
 
 	// Fission has the field at environments.
-	r.Write("specs/functions.yaml", strings.Replace(specs, "version: 2,", "version: 2, allowAccessToExternalNetwork: true,", 1))
+	r.Write("specs/functions.yaml", strings.Replace(specs, "version: 2,",
+		"version: 2, allowAccessToExternalNetwork: true,", 1))
 	out, _ := s.Run(r.Dir, "spec", "validate")
 	testkit.Contains(t, site.Told{out}, "may reach the network: fetch")
 	out, _ = s.Run(r.Dir, "spec", "diff")
@@ -128,8 +133,9 @@ func TestFunctionNetworkIsShown(t *testing.T) {
 	testkit.Contains(t, site.Told{out}, "as their specs say")
 
 	// A function's own word counts before its environment's.
-	r.Write("specs/functions.yaml", strings.Replace(strings.Replace(specs, "version: 2,", "version: 2, allowAccessToExternalNetwork: true,", 1),
-		"spec:\n", "spec:\n  allowAccessToExternalNetwork: false\n", 1))
+	r.Write("specs/functions.yaml",
+		strings.Replace(strings.Replace(specs, "version: 2,", "version: 2, allowAccessToExternalNetwork: true,", 1),
+			"spec:\n", "spec:\n  allowAccessToExternalNetwork: false\n", 1))
 	s.Pushed(r, "shop", "None for this one")
 	testkit.Equal(t, "a function that wants none", strings.HasPrefix(ask(), "failed: "), true)
 	r.Write("specs/functions.yaml", strings.Replace(specs, "spec:\n", "spec:\n  allowAccessToExternalNetwork: maybe\n", 1))

@@ -61,8 +61,9 @@ func newCompany(t *testing.T, env ...string) *company {
 		t.Fatal(err)
 	}
 	c.World = &forge.World{Forge: f, API: api, Site: site.New(t, append([]string{
-		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + forge.WebhookSecret, "LANDFALL_GITHUB_TOKEN=" + forge.APIToken, "LANDFALL_GITHUB_API=https://api.example.com/",
-		"SSL_CERT_FILE=" + trusted, "HTTPS_PROXY=" + c.network.URL(), "http_proxy=" + c.network.URL(),
+		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + forge.WebhookSecret, "LANDFALL_GITHUB_TOKEN=" + forge.APIToken,
+		"LANDFALL_GITHUB_API=https://api.example.com/", "SSL_CERT_FILE=" + trusted, "HTTPS_PROXY=" + c.network.URL(),
+		"http_proxy=" + c.network.URL(),
 	}, env...)...)}
 	return c
 }
@@ -81,11 +82,13 @@ func TestThroughACompanysProxy(t *testing.T) {
 	}
 	h, _ := c.Follow("shop")
 	fetch := fetchers()[0]
-	asks := strings.Replace(site.FunctionsSpec("python-env", "fetch main.main"), "spec:\n", "spec:\n  allowAccessToExternalNetwork: true\n", 1)
-	image := strings.NewReplacer("fission/container-env", "images.example.com/team/greeter:stable", "{name: env}", "{name: container-greeter}", `, deployment: {url: "archive://greet"}`, "").
+	asks := strings.Replace(site.FunctionsSpec("python-env", "fetch main.main"), "spec:\n",
+		"spec:\n  allowAccessToExternalNetwork: true\n", 1)
+	image := strings.NewReplacer("fission/container-env", "images.example.com/team/greeter:stable", "{name: env}",
+		"{name: container-greeter}", `, deployment: {url: "archive://greet"}`, "").
 		Replace(strings.Split(site.FunctionsSpec("container-env", "greet"), "---\nkind: ArchiveUploadSpec")[0])
-	h.Write("ca.pem", c.ca, "fetch/"+fetch.file, fetch.text, "site/index.html", "page", "specs/functions.yaml", asks+"---\n"+image,
-		"specs/app.yaml", site.AppSpec("shop", "build:", "  outputs: [site]", "  command: |",
+	h.Write("ca.pem", c.ca, "fetch/"+fetch.file, fetch.text, "site/index.html", "page", "specs/functions.yaml",
+		asks+"---\n"+image, "specs/app.yaml", site.AppSpec("shop", "build:", "  outputs: [site]", "  command: |",
 			"    curl -sS --cacert ca.pem https://files.example.com/secure > site/secure.txt",
 			"    curl -sS http://files.example.com/plain > site/plain.txt",
 			"    curl -sS http://169.254.169.254/latest/meta-data/ > site/metadata.txt",
@@ -94,10 +97,12 @@ func TestThroughACompanysProxy(t *testing.T) {
 	c.Hears(h.Send("main"))
 	run := c.Ends("shop", commit, landfall.RunSucceeded)
 	forge.WantTold(t, c.World, commit, landfall.StatusSuccess, c.At("shop--"+string(run.Release), "/"))
-	// K-013: git, GitHub, images and builds go through the proxy, with its password; each of the servers refuses whoever comes another way
+	// K-013: git, GitHub, images and builds go through the proxy, with its password; each of the servers refuses
+	// whoever comes another way
 	asked := c.network.Asked()
 	for _, want := range []string{
-		"CONNECT git.example.com:443", "CONNECT api.example.com:443", "CONNECT images.example.com:443", "CONNECT files.example.com:443", "GET files.example.com:80",
+		"CONNECT git.example.com:443", "CONNECT api.example.com:443", "CONNECT images.example.com:443",
+		"CONNECT files.example.com:443", "GET files.example.com:80",
 	} {
 		if !slices.Contains(asked, want) {
 			t.Errorf("the proxy was not asked for %s, but for %v", want, asked)
@@ -106,14 +111,17 @@ func TestThroughACompanysProxy(t *testing.T) {
 	site.WantServed(t, c.Site, "shop", "/secure.txt", `/secure of files.example.com, []`)
 	site.WantServed(t, c.Site, "shop", "/plain.txt", `/plain of files.example.com, []`)
 	// K-013: what our rules refuse, the proxy does not hear of
-	if text := c.Get(c.At("shop", "/metadata.txt")).Body; !strings.Contains(text, "169.254.169.254 is a private address") || strings.Contains(strings.Join(asked, " "), "169.254") {
+	if text := c.Get(c.At("shop", "/metadata.txt")).Body; !strings.Contains(text,
+		"169.254.169.254 is a private address") || strings.Contains(strings.Join(asked, " "), "169.254") {
 		t.Errorf("the metadata service says %q; the proxy was asked for %v", text, asked)
 	}
-	site.WantRefused(t, c.Refused(http.MethodPost, "/apps", client.NewApp{Name: "inner", Repository: "https://10.0.0.1/a/b.git"}), landfall.Forbidden, "LANDFALL_ALLOWED_HOSTS")
+	site.WantRefused(t, c.Refused(http.MethodPost, "/apps",
+		client.NewApp{Name: "inner", Repository: "https://10.0.0.1/a/b.git"}), landfall.Forbidden, "LANDFALL_ALLOWED_HOSTS")
 
 	// Functions and pull requests of forks do not use it.
 	before := len(c.network.Asked())
-	if answer := c.Post(c.At("shop", "/api/fetch"), "text/plain", "http://files.example.com/function"); strings.Contains(answer.Body, "of files.example.com") {
+	if answer := c.Post(c.At("shop", "/api/fetch"), "text/plain",
+		"http://files.example.com/function"); strings.Contains(answer.Body, "of files.example.com") {
 		t.Errorf("a function went by the company's proxy: %s", answer.Body)
 	}
 	c.Hears(h.Pull("opened_fork", 13, "main"))
@@ -126,7 +134,8 @@ func TestThroughACompanysProxy(t *testing.T) {
 	testkit.Contains(t, site.Told{c.Landfall("status")}, "proxy", "http://127.0.0.1:")
 	// K-013: the proxy's password is in no sandbox, no log, no status and no file
 	for what, text := range map[string]string{
-		"the build's environment": c.Get(c.At("shop", "/env.txt")).Body, "the log": c.Log.String(), "the run's log": c.Landfall("run", "logs", run.ID),
+		"the build's environment": c.Get(c.At("shop", "/env.txt")).Body, "the log": c.Log.String(),
+		"the run's log":           c.Landfall("run", "logs", run.ID),
 		"what the forge was told": fmt.Sprint(c.API.Statuses("")),
 	} {
 		if strings.Contains(text, proxytest.Password) || text == "" {
@@ -159,20 +168,25 @@ func wantNowhere(t *testing.T, folder, text string) {
 // what allows it.
 func TestRefusedHostsAreNamed(t *testing.T) {
 	t.Parallel()
-	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "served")
+	}))
 	t.Cleanup(inside.Close)
 	at := inside.Listener.Addr().String()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	fetch := fetchers()[0]
-	r.Write("specs/functions.yaml", strings.Replace(site.FunctionsSpec("python-env", "fetch main.main"), "spec:\n", "spec:\n  allowAccessToExternalNetwork: true\n", 1),
-		"specs/app.yaml", site.AppSpec("shop", "build: {outputs: [site], command: 'curl -sS http://localhost/ >/dev/null; curl -sSf http://"+at+"/ > site/stock.txt'}"),
+	r.Write("specs/functions.yaml", strings.Replace(site.FunctionsSpec("python-env", "fetch main.main"), "spec:\n",
+		"spec:\n  allowAccessToExternalNetwork: true\n", 1), "specs/app.yaml",
+		site.AppSpec("shop", "build: {outputs: [site], command: 'curl -sS http://localhost/ >/dev/null; curl -sSf http://"+at+
+			"/ > site/stock.txt'}"),
 		"fetch/"+fetch.file, fetch.text, "site/index.html", "page")
 	r.Commit("A build that asks inside")
 	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "the build command of the app failed")
 	log := s.Landfall("run", "logs", s.Finished("shop", r.Head()).ID)
 	// K-012: a host that a build was refused is in the run's log, with the setting that allows it
-	testkit.Contains(t, site.Told{log}, "localhost was not reached: localhost is a private address; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists localhost",
+	testkit.Contains(t, site.Told{log}, "localhost was not reached: localhost is a private address; the sandbox "+
+		"reaches it only if LANDFALL_ALLOWED_HOSTS lists localhost",
 		"127.0.0.1 was not reached: ", "LANDFALL_ALLOWED_HOSTS lists "+at)
 
 	r.Write("specs/app.yaml", site.AppSpec("shop"))

@@ -31,11 +31,13 @@ func TestQueue(t *testing.T) {
 			s := site.New(t, settings(t)...)
 			r := s.Repository(s.App("shop"))
 			r.Write("specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page",
-				"specs/functions.yaml", site.FunctionsSpec("python-env", "f3 f3.main")+site.QueueSpec("t1", "functionref: {name: f3}", "topic: orders.*",
-					"respTopic: bills", "errorTopic: problems", "maxRetries: 1", "contentType: application/vnd.order+json", "config: {rate: '2'}",
-					"filters:", "  - suffix: {subject: .new}"),
+				"specs/functions.yaml", site.FunctionsSpec("python-env", "f3 f3.main")+
+					site.QueueSpec("t1", "functionref: {name: f3}", "topic: orders.*",
+						"respTopic: bills", "errorTopic: problems", "maxRetries: 1", "contentType: application/vnd.order+json",
+						"config: {rate: '2'}", "filters:", "  - suffix: {subject: .new}"),
 				"f3/f3.py", "def main(event):\n    import json\n    config = json.loads(event['config'])\n"+
-					"    return '%s %s x%s %s %s' % (event['data']['id'], config['currency'], config['rate'], event['source'], event['datacontenttype'])\n")
+					"    return '%s %s x%s %s %s' % (event['data']['id'], config['currency'], config['rate'], event['source'], "+
+					"event['datacontenttype'])\n")
 			s.Pushed(r, "shop", "A queue")
 			for _, topic := range []string{"orders.old", "other", "orders.new"} {
 				out, code := s.Run(t.TempDir(), "queue", "publish", "shop", topic, "--data", `{"id": "`+topic+`"}`)
@@ -47,7 +49,8 @@ func TestQueue(t *testing.T) {
 			testkit.Equal(t, "exit code", code, 0)
 			testkit.Contains(t, site.Told{out}, "orders.new EUR x2 /r/default/shop/t1")
 			// E-032, E-064: a queue trigger listens to a topic, filters what comes, and runs its function for each that passes
-			testkit.EqualList(t, "answers", site.Texts(s.Messages("shop", "bills")), []string{"orders.new EUR x2 /r/default/shop/t1 application/vnd.order+json"})
+			testkit.EqualList(t, "answers", site.Texts(s.Messages("shop", "bills")),
+				[]string{"orders.new EUR x2 /r/default/shop/t1 application/vnd.order+json"})
 			testkit.Equal(t, "messages", len(s.Messages("shop", "orders.*")), 2)
 
 			r.Write("f3/f3.py", "def main(event):\n    raise ValueError('no more')\n")
@@ -67,7 +70,8 @@ func TestQueue(t *testing.T) {
 			testkit.Contains(t, site.Told{out}, "was stored before")
 
 			// An event without data is one.
-			bare := s.Post(s.URL+"/api/v1/apps/shop/messages/signals", "", "", "ce-specversion", "1.0", "ce-id", "9", "ce-source", "/me", "ce-type", "signal")
+			bare := s.Post(s.URL+"/api/v1/apps/shop/messages/signals", "", "", "ce-specversion", "1.0", "ce-id", "9",
+				"ce-source", "/me", "ce-type", "signal")
 			testkit.Equal(t, "status of an event without data", bare.Status, http.StatusAccepted)
 			testkit.Equal(t, "messages without data", len(s.Messages("shop", "signals")), 1)
 
@@ -85,12 +89,13 @@ func TestQueueGranted(t *testing.T) {
 	s := site.New(t, "LANDFALL_SUBJECTS=shop=default.zoo.orders.*")
 	zoo := s.App("zoo")
 	specs := func(name string) string {
-		return site.FunctionsSpec("python-env", name+" echo.main") + site.QueueSpec("heard-"+name, "functionref: {name: "+name+"}", "topic: default.zoo.orders.*", "respTopic: heard")
+		return site.FunctionsSpec("python-env", name+" echo.main") +
+			site.QueueSpec("heard-"+name, "functionref: {name: "+name+"}", "topic: default.zoo.orders.*", "respTopic: heard")
 	}
 	for name, app := range map[string]client.App{"shop": s.App("shop"), "park": s.App("park")} {
 		r := s.Repository(app)
-		r.Write("specs/functions.yaml", specs(name), "specs/app.yaml", site.AppSpec(name), "site/index.html", "page", name+"/echo.py",
-			"def main(event):\n    return event['data'] + ' at ' + event['subject']\n")
+		r.Write("specs/functions.yaml", specs(name), "specs/app.yaml", site.AppSpec(name), "site/index.html", "page",
+			name+"/echo.py", "def main(event):\n    return event['data'] + ' at ' + event['subject']\n")
 		s.Pushed(r, name, "A trigger of others' messages")
 	}
 	publish := func(app, topic, text string) {
@@ -101,9 +106,13 @@ func TestQueueGranted(t *testing.T) {
 	}
 	publish(zoo.Name, "orders.new", "of the zoo")
 	publish("park", "default.zoo.orders.new", "of the park") // which is its own topic, of the same name
-	s.Eventually("both have heard something", func() bool { return len(s.Messages("shop", "heard")) > 0 && len(s.Messages("park", "heard")) > 0 })
-	testkit.EqualList(t, "what the shop has heard", site.Texts(s.Messages("shop", "heard")), []string{"of the zoo at default.zoo.orders.new"})
-	testkit.EqualList(t, "what the park has heard", site.Texts(s.Messages("park", "heard")), []string{"of the park at default.zoo.orders.new"})
+	s.Eventually("both have heard something", func() bool {
+		return len(s.Messages("shop", "heard")) > 0 && len(s.Messages("park", "heard")) > 0
+	})
+	testkit.EqualList(t, "what the shop has heard", site.Texts(s.Messages("shop", "heard")),
+		[]string{"of the zoo at default.zoo.orders.new"})
+	testkit.EqualList(t, "what the park has heard", site.Texts(s.Messages("park", "heard")),
+		[]string{"of the park at default.zoo.orders.new"})
 }
 
 // A queue trigger that names a version keeps to it while its function moves.
@@ -112,13 +121,18 @@ func TestQueueVersions(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	specs := site.FunctionsSpec("python-env", "hello hello.main")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", "def main():\n    return 'one'\n")
 	s.Pushed(r, "shop", "A function")
-	r.Write("specs/functions.yaml", specs+site.QueueSpec("pinned", "functionref: {type: name, name: hello, version: 1}", "topic: in", "respTopic: pinned")+
-		site.QueueSpec("moving", "functionref: {type: name, name: hello}", "topic: in", "respTopic: moving"), "hello/hello.py", "def main():\n    return 'two'\n")
+	r.Write("specs/functions.yaml", specs+site.QueueSpec("pinned", "functionref: {type: name, name: hello, version: 1}",
+		"topic: in", "respTopic: pinned")+
+		site.QueueSpec("moving", "functionref: {type: name, name: hello}", "topic: in", "respTopic: moving"),
+		"hello/hello.py", "def main():\n    return 'two'\n")
 	s.Pushed(r, "shop", "Another version, and triggers")
 	s.Call(http.MethodPost, "/apps/shop/messages/in", "a message", nil)
-	s.Eventually("both have answered", func() bool { return len(s.Messages("shop", "pinned")) > 0 && len(s.Messages("shop", "moving")) > 0 })
+	s.Eventually("both have answered", func() bool {
+		return len(s.Messages("shop", "pinned")) > 0 && len(s.Messages("shop", "moving")) > 0
+	})
 	// A-013, A-048
 	testkit.Equal(t, "answer of the version that is named", s.Messages("shop", "pinned")[0].Data, "one")
 	testkit.Equal(t, "answer of the latest", s.Messages("shop", "moving")[0].Data, "two")
@@ -130,8 +144,10 @@ func TestQueueWhenKilled(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_LEASE=2s")
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "echo echo.main")+site.QueueSpec("echo", "functionref: {name: echo}", "topic: in", "respTopic: out"),
-		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "echo/echo.py", "def main(event):\n    return event['data']\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "echo echo.main")+
+		site.QueueSpec("echo", "functionref: {name: echo}", "topic: in", "respTopic: out"),
+		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "echo/echo.py",
+		"def main(event):\n    return event['data']\n")
 	s.Pushed(r, "shop", "A function")
 	var want []string
 	for round := range 3 {
@@ -178,7 +194,8 @@ func TestQueueOfOneApp(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Start()
-	for secret, kind := range map[string]landfall.Kind{"invoke of the zoo": landfall.Forbidden, "read": landfall.Forbidden, "invoke": 0, "nothing": landfall.Unauthorized} {
+	for secret, kind := range map[string]landfall.Kind{"invoke of the zoo": landfall.Forbidden, "read": landfall.Forbidden,
+		"invoke": 0, "nothing": landfall.Unauthorized} {
 		as := &client.Client{URL: s.URL, Token: secret}
 		_, err := as.Publish(t.Context(), "shop", "in", "", "", []byte("x"))
 		if (err == nil) != (kind == 0) || err != nil && landfall.KindOf(err) != kind {
@@ -212,8 +229,10 @@ func TestFaultFullDiskOfMessages(t *testing.T) {
 	s.Start()
 	s.ReadToken()
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "echo echo.main")+site.QueueSpec("echo", "functionref: {name: echo}", "topic: in", "respTopic: out"),
-		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "echo/echo.py", "def main(event):\n    return event['data'][:8]\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "echo echo.main")+
+		site.QueueSpec("echo", "functionref: {name: echo}", "topic: in", "respTopic: out"),
+		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "echo/echo.py",
+		"def main(event):\n    return event['data'][:8]\n")
 	s.Pushed(r, "shop", "A function")
 	var want []string
 	padding := strings.Repeat("x", 10_000)
@@ -234,5 +253,7 @@ func TestFaultFullDiskOfMessages(t *testing.T) {
 	s.Eventually("a message is refused", func() bool { return publish() != nil })
 	v.Drain()
 	s.Eventually("messages are taken again", func() bool { return publish() == nil })
-	s.Eventually("all are answered", func() bool { return slices.Equal(slices.Compact(site.Texts(s.Messages("shop", "out"))), want) })
+	s.Eventually("all are answered", func() bool {
+		return slices.Equal(slices.Compact(site.Texts(s.Messages("shop", "out"))), want)
+	})
 }

@@ -49,7 +49,8 @@ func newPrivates(t *testing.T) *privates {
 	var tarball bytes.Buffer
 	z := gzip.NewWriter(&tarball)
 	w := tar.NewWriter(z)
-	for _, f := range [][2]string{{"package/package.json", `{"name": "@corp/lib", "version": "1.0.0", "main": "index.js"}`}, {"package/index.js", "from npm"}} {
+	for _, f := range [][2]string{{"package/package.json",
+		`{"name": "@corp/lib", "version": "1.0.0", "main": "index.js"}`}, {"package/index.js", "from npm"}} {
 		if err := w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}); err != nil {
 			t.Fatal(err)
 		}
@@ -65,15 +66,18 @@ func newPrivates(t *testing.T) *privates {
 	}
 	const mod = "module corp.example/lib\n\ngo 1.21\n"
 	return &privates{files: map[string][]byte{
-		"/npm/lib.tgz":      tarball.Bytes(),
-		"/simple/corp-lib/": []byte(`<a href="/simple/files/corp_lib-1.0.0-py3-none-any.whl">corp_lib-1.0.0-py3-none-any.whl</a>`),
+		"/npm/lib.tgz": tarball.Bytes(),
+		"/simple/corp-lib/": []byte(
+			`<a href="/simple/files/corp_lib-1.0.0-py3-none-any.whl">corp_lib-1.0.0-py3-none-any.whl</a>`),
 		"/simple/files/corp_lib-1.0.0-py3-none-any.whl": archived(t,
-			"corp_lib/__init__.py", "# from pip", "corp_lib-1.0.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: corp-lib\nVersion: 1.0.0\n",
-			"corp_lib-1.0.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-			"corp_lib-1.0.0.dist-info/RECORD", "corp_lib/__init__.py,,\ncorp_lib-1.0.0.dist-info/METADATA,,\ncorp_lib-1.0.0.dist-info/WHEEL,,\ncorp_lib-1.0.0.dist-info/RECORD,,\n"),
+			"corp_lib/__init__.py", "# from pip", "corp_lib-1.0.0.dist-info/METADATA",
+			"Metadata-Version: 2.1\nName: corp-lib\nVersion: 1.0.0\n", "corp_lib-1.0.0.dist-info/WHEEL",
+			"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n", "corp_lib-1.0.0.dist-info/RECORD",
+			"corp_lib/__init__.py,,\ncorp_lib-1.0.0.dist-info/METADATA,,\ncorp_lib-1.0.0.dist-info/WHEEL,,\ncorp_lib-1.0.0.dist-info/RECORD,,\n"),
 		"/go/corp.example/lib/@v/v1.0.0.info": []byte(`{"Version": "v1.0.0"}`),
 		"/go/corp.example/lib/@v/v1.0.0.mod":  []byte(mod),
-		"/go/corp.example/lib/@v/v1.0.0.zip":  archived(t, "corp.example/lib@v1.0.0/go.mod", mod, "corp.example/lib@v1.0.0/lib.go", "package lib // from go\n"),
+		"/go/corp.example/lib/@v/v1.0.0.zip": archived(t, "corp.example/lib@v1.0.0/go.mod", mod,
+			"corp.example/lib@v1.0.0/lib.go", "package lib // from go\n"),
 	}}
 }
 
@@ -119,8 +123,10 @@ func (p *privates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.asked = append(p.asked, token)
 		p.mu.Unlock()
 		sum := sha512.Sum512(p.files["/npm/lib.tgz"])
-		fmt.Fprintf(w, `{"name": "@corp/lib", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {"name": "@corp/lib", "version": "1.0.0",
-			"dist": {"tarball": "http://%s/npm/lib.tgz", "integrity": "sha512-%s"}}}}`, r.Host, base64.StdEncoding.EncodeToString(sum[:]))
+		fmt.Fprintf(w,
+			`{"name": "@corp/lib", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {"name": "@corp/lib", "version": "1.0.0",
+			"dist": {"tarball": "http://%s/npm/lib.tgz", "integrity": "sha512-%s"}}}}`, r.Host,
+			base64.StdEncoding.EncodeToString(sum[:]))
 		return
 	}
 	file, ok := p.files[r.URL.Path]
@@ -155,14 +161,18 @@ func TestPrivateRegistries(t *testing.T) {
 	c.network.Serve(t, "registry.example.com:443", private) // behind the company's proxy
 	h, _ := c.Follow("shop")
 	build := func(more ...string) string {
-		return site.AppSpec("shop", append([]string{"build:", "  outputs: [site]", "  inputs: ['js/**', ca.pem, 'site/**']", "  command: |",
-			"    set -e; export NPM_CONFIG_FETCH_RETRIES=0 SSL_CERT_FILE=$PWD/ca.pem",
-			"    (cd js && npm install --no-audit --no-fund --no-update-notifier && cp node_modules/@corp/lib/index.js ../site/npm.txt)",
-			"    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target py corp-lib && cp py/corp_lib/__init__.py site/pip.txt",
-			"    GOPROXY=https://registry.example.com/go GONOSUMDB=corp.example GOMODCACHE=$PWD/mod go mod download -modcacherw corp.example/lib@v1.0.0",
-			"    cp mod/corp.example/lib@v1.0.0/lib.go site/go.txt",
-			"    printf %s \"$NPM_TOKEN\" | sha256sum > site/which.txt",
-			"    echo \"the token is $NPM_TOKEN\"; cat ~/.netrc; env"}, more...)...)
+		return site.AppSpec("shop",
+			append([]string{"build:", "  outputs: [site]", "  inputs: ['js/**', ca.pem, 'site/**']", "  command: |",
+				"    set -e; export NPM_CONFIG_FETCH_RETRIES=0 SSL_CERT_FILE=$PWD/ca.pem",
+				"    (cd js && npm install --no-audit --no-fund --no-update-notifier && cp node_modules/@corp/lib/index.js " +
+					"../site/npm.txt)",
+				"    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target py " +
+					"corp-lib && cp py/corp_lib/__init__.py site/pip.txt",
+				"    GOPROXY=https://registry.example.com/go GONOSUMDB=corp.example GOMODCACHE=$PWD/mod go mod download " +
+					"-modcacherw corp.example/lib@v1.0.0",
+				"    cp mod/corp.example/lib@v1.0.0/lib.go site/go.txt",
+				"    printf %s \"$NPM_TOKEN\" | sha256sum > site/which.txt",
+				"    echo \"the token is $NPM_TOKEN\"; cat ~/.netrc; env"}, more...)...)
 	}
 	h.Write("ca.pem", c.ca, "site/index.html", "page", "js/package.json", `{"dependencies": {"@corp/lib": "1.0.0"}}`,
 		"js/.npmrc", "@corp:registry=http://"+at+"/npm/\n//"+at+"/npm/:_authToken=${NPM_TOKEN}\n", "specs/app.yaml", build())
@@ -183,7 +193,8 @@ func TestPrivateRegistries(t *testing.T) {
 	set("NETRC", "machine registry.example.com login ci password "+goPassword)
 	run := release("With secrets", landfall.RunSucceeded)
 	// K-014: npm, pip and go install from registries that ask for a password, on a private address and behind a proxy
-	for path, want := range map[string]string{"/npm.txt": "from npm", "/pip.txt": "# from pip", "/go.txt": "package lib // from go\n"} {
+	for path, want := range map[string]string{"/npm.txt": "from npm", "/pip.txt": "# from pip",
+		"/go.txt": "package lib // from go\n"} {
 		site.WantServed(t, c.Site, "shop", path, want)
 	}
 	which := func(host string) string { return strings.Fields(c.Get(c.At(host, "/which.txt")).Body)[0] }
@@ -192,7 +203,8 @@ func TestPrivateRegistries(t *testing.T) {
 	values := []string{npmToken, pyPassword, goPassword, npmNext, npmPreview}
 	// K-014: what a build prints has no secret in the run's log
 	log := c.Landfall("run", "logs", run)
-	testkit.Contains(t, site.Told{log}, "the token is [secret NPM_TOKEN:1]", "machine registry.example.com login ci password [secret NETRC:1, password 1]")
+	testkit.Contains(t, site.Told{log}, "the token is [secret NPM_TOKEN:1]",
+		"machine registry.example.com login ci password [secret NETRC:1, password 1]")
 	for _, value := range values {
 		testkit.Equal(t, value+" is in the run's log", strings.Contains(log, value), false)
 	}
@@ -234,8 +246,10 @@ func TestPrivateRegistries(t *testing.T) {
 
 	// K-014: no function gets one, whatever its spec names
 	h.Git("checkout", "--quiet", "main")
-	h.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "NPM_TOKEN"), "pay/pay.py", secretly)
-	release("A function that wants it", landfall.RunFailed, "specs/functions.yaml:11: Function pay names the secret NPM_TOKEN, which builds alone get")
+	h.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "NPM_TOKEN"),
+		"pay/pay.py", secretly)
+	release("A function that wants it", landfall.RunFailed,
+		"specs/functions.yaml:11: Function pay names the secret NPM_TOKEN, which builds alone get")
 	out := c.Landfall("secret", "list", "shop")
 	testkit.Contains(t, site.Told{out}, "builds of previews", "NETRC")
 	out, code := c.Run(t.TempDir(), "secret", "set", "shop", "PATH", "--build", "--from-file", "/etc/hostname")
@@ -246,7 +260,8 @@ func TestPrivateRegistries(t *testing.T) {
 	h.Git("rm", "--quiet", "-r", "specs/functions.yaml", "pay")
 	h.Write("site/index.html", "a third page")
 	run = release("Revoked", landfall.RunFailed)
-	testkit.Contains(t, site.Told{c.Landfall("run", "logs", run)}, "the secret NPM_TOKEN (no. 2) was revoked: builds do not get it")
+	testkit.Contains(t, site.Told{c.Landfall("run", "logs", run)},
+		"the secret NPM_TOKEN (no. 2) was revoked: builds do not get it")
 
 	server := c.Log.String()
 	c.Stop()
@@ -287,11 +302,13 @@ func TestPrivateImages(t *testing.T) {
 	}
 	s := site.New(t, "LANDFALL_ALLOWED_HOSTS="+at)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", strings.NewReplacer("fission/container-env", at+"/team/greeter:stable", "{name: env}", "{name: container-greeter}",
-		`, deployment: {url: "archive://greet"}`, "").Replace(strings.Split(site.FunctionsSpec("container-env", "greet"), "---\nkind: ArchiveUploadSpec")[0]),
+	r.Write("specs/functions.yaml", strings.NewReplacer("fission/container-env", at+"/team/greeter:stable", "{name: env}",
+		"{name: container-greeter}", `, deployment: {url: "archive://greet"}`,
+		"").Replace(strings.Split(site.FunctionsSpec("container-env", "greet"), "---\nkind: ArchiveUploadSpec")[0]),
 		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page")
 	r.Commit("A private image")
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "asks for a password: landfall secret set APP DOCKER_AUTH_CONFIG --build")
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"),
+		"asks for a password: landfall secret set APP DOCKER_AUTH_CONFIG --build")
 	auth := base64.StdEncoding.EncodeToString([]byte("ci:" + ociPassword))
 	s.SetSecret("shop", "DOCKER_AUTH_CONFIG", `{"auths": {"https://`+at+`/v2/": {"auth": "`+auth+`"}}}`, "--build")
 	// K-014: an image of a registry that asks for a password is pulled
@@ -300,7 +317,8 @@ func TestPrivateImages(t *testing.T) {
 	// Fission's field names a secret of the app; another one than that is not looked at.
 	r.Replace("specs/functions.yaml", "version: 2", "version: 2, imagepullsecret: regcred")
 	r.Commit("A secret of its own")
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "Environment container-greeter: its imagepullsecret regcred is no secret of builds of this app",
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"),
+		"Environment container-greeter: its imagepullsecret regcred is no secret of builds of this app",
 		"landfall secret set APP regcred --build")
 	s.SetSecret("shop", "regcred", `{"auths": {"https://`+at+`/v2/": {"auth": "`+auth+`"}}}`, "--build")
 	s.Call(http.MethodDelete, "/apps/shop/secrets/DOCKER_AUTH_CONFIG", nil, nil)

@@ -23,8 +23,8 @@ func TestSchedules(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	specs := site.FunctionsSpec("python-env", "hello hello.main")
-	r.Write("specs/functions.yaml", specs+site.TimerSpec("tick hello @every 1s", "fields hello * * * * * *"), "specs/app.yaml", site.AppSpec("shop"),
-		"site/index.html", "page", "hello/hello.py", failing("word-one"))
+	r.Write("specs/functions.yaml", specs+site.TimerSpec("tick hello @every 1s", "fields hello * * * * * *"),
+		"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", failing("word-one"))
 	s.Pushed(r, "shop", "A schedule")
 	fires := func(what, trigger, word string) {
 		t.Helper()
@@ -42,12 +42,14 @@ func TestSchedules(t *testing.T) {
 	triggers := site.List[client.Trigger](s, "/apps/shop/triggers")
 	testkit.Equal(t, "triggers", len(triggers), 3)
 	tick := triggers[2]
-	testkit.Equal(t, "kind, name and function", string(tick.Kind)+" "+tick.Name+" "+tick.Function, "time-trigger tick hello")
+	testkit.Equal(t, "kind, name and function", string(tick.Kind)+" "+tick.Name+" "+tick.Function,
+		"time-trigger tick hello")
 	if tick.Next == nil || !tick.Next.After(tick.Last.Due) || tick.Last.Fired.Before(tick.Last.Due) {
 		t.Errorf("got %+v with the last firing %+v", tick, tick.Last)
 	}
 
-	r.Write("hello/hello.py", failing("word-two"), "specs/functions.yaml", specs+site.TimerSpec("tick hello @every 1s", "pinned hello:1 @every 1s"))
+	r.Write("hello/hello.py", failing("word-two"), "specs/functions.yaml",
+		specs+site.TimerSpec("tick hello @every 1s", "pinned hello:1 @every 1s"))
 	s.Pushed(r, "shop", "Another version")
 	fires("the new version is fired", "tick", "word-two")
 	old := s.Firings("tick", "word-one")
@@ -74,7 +76,8 @@ func TestScheduleZone(t *testing.T) {
 	there := time.Now().In(time.FixedZone("", 5*60*60+30*60)).Hour()
 	hours := fmt.Sprintf("* * %d,%d * * *", there, (there+1)%24) // five hours from now on, at least, in UTC
 	zoned := strings.Replace(site.TimerSpec("zoned hello "+hours), "cron:", "timeZone: Asia/Kolkata, cron:", 1)
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main")+zoned+site.TimerSpec("utc hello "+hours), "specs/app.yaml", site.AppSpec("shop"),
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main")+zoned+
+		site.TimerSpec("utc hello "+hours), "specs/app.yaml", site.AppSpec("shop"),
 		"site/index.html", "page", "hello/hello.py", failing("word-one"))
 	s.Pushed(r, "shop", "A schedule in a time zone")
 	s.Eventually("it is fired twice", func() bool { return s.Firings("zoned", "word-one") > 1 })
@@ -86,8 +89,9 @@ func TestScheduleKill(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "slow slow.main")+site.TimerSpec("slow slow @every 1s"), "specs/app.yaml", site.AppSpec("shop"),
-		"site/index.html", "page", "slow/slow.py", "import time\n\n\ndef main():\n    time.sleep(5)\n    raise ValueError('slow-done')\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "slow slow.main")+
+		site.TimerSpec("slow slow @every 1s"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"slow/slow.py", "import time\n\n\ndef main():\n    time.sleep(5)\n    raise ValueError('slow-done')\n")
 	s.Pushed(r, "shop", "A slow function")
 	s.Eventually("one is running", func() bool { return s.Firings("slow", "was still running") > 0 })
 	_ = s.Cmd.Process.Kill()

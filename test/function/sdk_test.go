@@ -31,16 +31,20 @@ func TestCloudEventsClients(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hear hear.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hear/hear.py", hearing)
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hear hear.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hear/hear.py", hearing)
 	s.Pushed(r, "shop", "A function")
 	var want []string
 	addresses := []string{"/run", "/fire", "/functions/default/hear:latest"}
 	for _, address := range addresses {
-		asked := s.Send(http.MethodOptions, s.URL+address, "", "Authorization", "", "Webhook-Request-Origin", "sender.example.com", "Webhook-Request-Rate", "60")
+		asked := s.Send(http.MethodOptions, s.URL+address, "", "Authorization", "", "Webhook-Request-Origin",
+			"sender.example.com", "Webhook-Request-Rate", "60")
 		testkit.Equal(t, "status of the validation at "+address, asked.Status, http.StatusOK)
 		testkit.Equal(t, "who may send to "+address, asked.Header.Get("Webhook-Allowed-Origin"), "*")
-		const text, bytes = `{"heard":{"name":"Ada"},"mine":"7","subject":"order/7"}`, `{"heard":"AAH/","mine":"7","subject":"order/7"}`
-		want = append(want, address+" binary "+text, address+" structured "+text, address+" binary "+bytes, address+" structured "+bytes, address+" batch "+text, address+" batch "+bytes)
+		const text, bytes = `{"heard":{"name":"Ada"},"mine":"7","subject":"order/7"}`,
+			`{"heard":"AAH/","mine":"7","subject":"order/7"}`
+		want = append(want, address+" binary "+text, address+" structured "+text, address+" binary "+bytes,
+			address+" structured "+bytes, address+" batch "+text, address+" batch "+bytes)
 	}
 	slices.Sort(want)
 	testkit.EqualList(t, "what Go's SDK reads", byGoSDK(s, addresses), want)
@@ -82,12 +86,14 @@ func byGoSDK(s *site.Site, addresses []string) (got []string) {
 	}
 	events := []cloudevents.Event{text, bytes}
 	for _, address := range addresses {
-		c, err := cloudevents.NewClientHTTP(cloudevents.WithTarget(s.URL+address), cloudevents.WithHeader("Authorization", "Bearer "+s.Token),
+		c, err := cloudevents.NewClientHTTP(cloudevents.WithTarget(s.URL+address),
+			cloudevents.WithHeader("Authorization", "Bearer "+s.Token),
 			cloudevents.WithRoundTripper(client.LocalTransport()))
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		for mode, force := range map[string]func(context.Context) context.Context{"binary": binding.WithForceBinary, "structured": binding.WithForceStructured} {
+		for mode, force := range map[string]func(context.Context) context.Context{"binary": binding.WithForceBinary,
+			"structured": binding.WithForceStructured} {
 			for _, e := range events {
 				answer, result := c.Request(force(s.T.Context()), e)
 				if !cloudevents.IsACK(result) {
@@ -201,7 +207,8 @@ func TestRegistryConformance(t *testing.T) {
 	}
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hear hear.main"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hear/hear.py", hearing)
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hear hear.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hear/hear.py", hearing)
 	s.Pushed(r, "shop", "A function")
 	image := pulled(s, "default/hear:latest")
 	manifest, err := image.Manifest()
@@ -215,12 +222,15 @@ func TestRegistryConformance(t *testing.T) {
 	digest := digestOf(t, image)
 	run := exec.CommandContext(t.Context(), suite)
 	run.Dir = t.TempDir()
-	run.Env = append(os.Environ(), "OCI_RESULTS_DIR="+run.Dir, "OCI_VERSION=1.1", "OCI_REGISTRY=localhost:"+s.Port, "OCI_TLS=disabled", "OCI_USERNAME=whoever", "OCI_PASSWORD="+s.Token,
-		"OCI_REPO1=default/hear", "OCI_REPO2=default/hear", "OCI_API_PUSH=false", "OCI_API_BLOBS_DELETE=false", "OCI_API_MANIFESTS_DELETE=false", "OCI_API_TAGS_DELETE=false",
-		"OCI_RO_DATA_TAGS=latest live 1", "OCI_RO_DATA_MANIFESTS="+digest, "OCI_RO_DATA_BLOBS="+strings.Join(blobs, " "), "OCI_RO_DATA_REFERRERS="+digest)
+	run.Env = append(os.Environ(), "OCI_RESULTS_DIR="+run.Dir, "OCI_VERSION=1.1", "OCI_REGISTRY=localhost:"+s.Port,
+		"OCI_TLS=disabled", "OCI_USERNAME=whoever", "OCI_PASSWORD="+s.Token, "OCI_REPO1=default/hear",
+		"OCI_REPO2=default/hear", "OCI_API_PUSH=false", "OCI_API_BLOBS_DELETE=false", "OCI_API_MANIFESTS_DELETE=false",
+		"OCI_API_TAGS_DELETE=false", "OCI_RO_DATA_TAGS=latest live 1", "OCI_RO_DATA_MANIFESTS="+digest,
+		"OCI_RO_DATA_BLOBS="+strings.Join(blobs, " "), "OCI_RO_DATA_REFERRERS="+digest)
 	out, err := run.CombinedOutput()
 	// K-021: the suite passes whole. It ends with a panic when it writes a report, behind the results.
-	for _, result := range []string{`OCI Conformance Result: Pass`, ` FAIL\.+: +0`, ` Error\.+: +0`, ` Skip\.+: +0`, ` Referrers\.+: +Pass`, ` Tag listing\.+: +Pass`, ` Blob get\.+: +Pass`, ` Manifest get by tag\.+: +Pass`} {
+	for _, result := range []string{`OCI Conformance Result: Pass`, ` FAIL\.+: +0`, ` Error\.+: +0`, ` Skip\.+: +0`,
+		` Referrers\.+: +Pass`, ` Tag listing\.+: +Pass`, ` Blob get\.+: +Pass`, ` Manifest get by tag\.+: +Pass`} {
 		if !regexp.MustCompile(`(?m)^ *` + result + `$`).Match(out) {
 			t.Errorf("the suite does not say %q (%v):\n%s", result, err, out)
 		}

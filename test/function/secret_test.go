@@ -12,15 +12,16 @@ import (
 )
 
 // secretly is a function that answers with a secret, which is its own affair, and with the app's configuration.
-const secretly = "import os\n\n\ndef main(event):\n    return os.environ.get('STRIPE_KEY', 'none') + ' ' + os.environ.get('currency', 'none')\n"
+const secretly = "import os\n\n\ndef main(event):\n    return os.environ.get('STRIPE_KEY', 'none') + ' ' + " +
+	"os.environ.get('currency', 'none')\n"
 
 // newSecretShop is a site with a shop whose function names a secret, which is set.
 func newSecretShop(t *testing.T, env ...string) (*site.Site, *site.Repository) {
 	t.Helper()
 	s := site.New(t, env...)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "STRIPE_KEY"), "specs/app.yaml",
-		site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page", "pay/pay.py", secretly)
+	r.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "STRIPE_KEY"),
+		"specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page", "pay/pay.py", secretly)
 	s.SetSecret("shop", "STRIPE_KEY", "first-value")
 	s.Pushed(r, "shop", "Take money")
 	return s, r
@@ -37,11 +38,12 @@ func TestSecret(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "STRIPE_KEY"), "specs/app.yaml",
-		site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page", "pay/pay.py", secretly)
+	r.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "STRIPE_KEY"),
+		"specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page", "pay/pay.py", secretly)
 	r.Commit("Take money")
 	// N-032: a push whose function names a secret that is not there fails, with its place and its name
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:11: Function pay names the secret STRIPE_KEY", "landfall secret set shop STRIPE_KEY")
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:11: Function pay names the secret STRIPE_KEY",
+		"landfall secret set shop STRIPE_KEY")
 	testkit.EqualList(t, "what was made", s.Accessible("shop"), nil)
 	if units := site.List[client.Unit](s, "/functions"); len(units) != 0 {
 		t.Errorf("functions were made: %v", units)
@@ -69,7 +71,8 @@ func TestSecret(t *testing.T) {
 	out, _ = s.Run(t.TempDir(), "release", "rollback", "shop")
 	testkit.Contains(t, site.Told{out}, string(first))
 	wantPaid(t, s, "shop", "first-value")
-	site.WantRefused(t, s.Refused(http.MethodPost, "/apps/shop/secrets/STRIPE_KEY/revoke", map[string]string{"version": "1"}), landfall.Conflict,
+	site.WantRefused(t, s.Refused(http.MethodPost, "/apps/shop/secrets/STRIPE_KEY/revoke",
+		map[string]string{"version": "1"}), landfall.Conflict,
 		"the live release "+string(first), "secret STRIPE_KEY (no. 1)")
 	s.Run(t.TempDir(), "release", "live", "shop", string(second))
 
@@ -77,17 +80,22 @@ func TestSecret(t *testing.T) {
 	testkit.Equal(t, "exit code of a revocation", code, 0)
 	testkit.Contains(t, site.Told{out}, "revoked STRIPE_KEY (no. 1)")
 	// N-032: a release whose secret was revoked does not become live, and the secret is named
-	site.WantRefused(t, s.Refused(http.MethodPost, "/apps/shop/rollback", map[string]string{}), landfall.Conflict, "secret STRIPE_KEY (no. 1)", "revoked by admin")
+	site.WantRefused(t, s.Refused(http.MethodPost, "/apps/shop/rollback", map[string]string{}), landfall.Conflict,
+		"secret STRIPE_KEY (no. 1)", "revoked by admin")
 	// N-032: nor by its name
-	site.WantRefused(t, s.Refused(http.MethodPost, "/apps/shop/live", map[string]string{"release": string(first)}), landfall.Conflict, "STRIPE_KEY", "revoked by admin")
+	site.WantRefused(t, s.Refused(http.MethodPost, "/apps/shop/live", map[string]string{"release": string(first)}),
+		landfall.Conflict, "STRIPE_KEY", "revoked by admin")
 	testkit.Equal(t, "live after a refusal", s.ShowApp("shop").Live, second)
 	wantPaid(t, s, "shop", "second-value")
-	testkit.Equal(t, "the status of what has the revoked value", s.Get(s.At("shop--"+string(first), "/api/pay")).Status, http.StatusBadGateway)
+	testkit.Equal(t, "the status of what has the revoked value", s.Get(s.At("shop--"+string(first), "/api/pay")).Status,
+		http.StatusBadGateway)
 	s.Eventually("the log says why", func() bool {
-		return strings.Contains(s.Log.String(), "the function pay cannot be run: it needs the secret STRIPE_KEY, whose value in its release (no. 1) was revoked")
+		return strings.Contains(s.Log.String(),
+			"the function pay cannot be run: it needs the secret STRIPE_KEY, whose value in its release (no. 1) was revoked")
 	})
 
-	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/secrets/STRIPE_KEY", nil), landfall.Conflict, "2 releases", string(first), string(second))
+	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/secrets/STRIPE_KEY", nil), landfall.Conflict,
+		"2 releases", string(first), string(second))
 	out, _ = s.Run(t.TempDir(), "secret", "list", "shop")
 	testkit.Contains(t, site.Told{out}, "revoked by admin", "live", "production", "pay")
 	out, _ = s.Run(t.TempDir(), "app", "history", "shop")
@@ -136,7 +144,8 @@ func TestSecretWithoutRelease(t *testing.T) {
 	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "pay pay.main"))
 	s.Pushed(r, "shop", "No secret any more")
 	site.WantServed(t, s, "shop", "/api/pay", "none EUR")
-	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/secrets/NONE", nil), landfall.NotFound, `shop has no secret "NONE"`)
+	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/secrets/NONE", nil), landfall.NotFound,
+		`shop has no secret "NONE"`)
 	out, code := s.Run(t.TempDir(), "secret", "delete", "shop", "OTHER")
 	testkit.Equal(t, "exit code of a deletion", code, 0)
 	testkit.Contains(t, site.Told{out}, "deleted the secret OTHER")

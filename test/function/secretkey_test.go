@@ -71,7 +71,8 @@ func TestSecretKey(t *testing.T) {
 	}
 	s.Start("LANDFALL_SECRET_KEY_FILE=" + alone)
 	wantPaid(t, s, "shop", "second-value")
-	testkit.Equal(t, "what was sealed under the old key", s.Get(s.At("shop--"+string(first), "/api/pay")).Status, http.StatusBadGateway)
+	testkit.Equal(t, "what was sealed under the old key", s.Get(s.At("shop--"+string(first), "/api/pay")).Status,
+		http.StatusBadGateway)
 	out, code = s.Run(t.TempDir(), "fsck")
 	testkit.Equal(t, "exit code of fsck without the old key", code, 1)
 	testkit.Contains(t, textOf(out), "secret STRIPE_KEY", "another key")
@@ -79,7 +80,9 @@ func TestSecretKey(t *testing.T) {
 
 	_, lost := newSecretKey(t)
 	s.Start(lost)
-	s.Eventually("the log says that the key is another one", func() bool { return strings.Contains(s.Log.String(), "the key of the secrets is another one") })
+	s.Eventually("the log says that the key is another one", func() bool {
+		return strings.Contains(s.Log.String(), "the key of the secrets is another one")
+	})
 	testkit.Equal(t, "status without the key", s.Get(s.At("shop", "/api/pay")).Status, http.StatusBadGateway)
 	s.SetSecret("shop", "STRIPE_KEY", "third-value")
 	wantPaid(t, s, "shop", "third-value")
@@ -96,8 +99,8 @@ func TestSecretsOfRoles(t *testing.T) {
 	_, setting := newSecretKey(t)
 	f := forge.NewFleet(t, 1, 1, setting)
 	r := f.Repository(f.App("shop"))
-	r.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "STRIPE_KEY"), "specs/app.yaml",
-		site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page", "pay/pay.py", secretly)
+	r.Write("specs/functions.yaml", site.Naming(site.FunctionsSpec("python-env", "pay pay.main"), "STRIPE_KEY"),
+		"specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page", "pay/pay.py", secretly)
 	f.SetSecret("shop", "STRIPE_KEY", "first-value")
 	f.Pushed(r, "shop", "Take money")
 	f.WantServed("shop", "/api/pay", "first-value EUR")

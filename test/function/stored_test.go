@@ -18,7 +18,8 @@ func TestRoutesOfOthers(t *testing.T) {
 	odd, shop := s.Repository(s.App("odd")), s.Repository(s.App("shop"))
 	specs := strings.Replace(site.FunctionsSpec("python-env", "hello hello.main"),
 		"type: name, name: hello", `type: name, name: hello, functionweights: {"a/b/c:": 100}`, 1)
-	odd.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("odd"), "site/index.html", "odd page", "hello/hello.py", "def main():\n    return 'odd'\n")
+	odd.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("odd"), "site/index.html", "odd page",
+		"hello/hello.py", "def main():\n    return 'odd'\n")
 	s.Pushed(odd, "odd", "A trigger with weights beside a name")
 	testkit.Equal(t, "answer", s.Get(s.At("odd", "/api/hello")).Body, "odd")
 	shop.Write("specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page")
@@ -36,7 +37,8 @@ func TestUnreadableFunctions(t *testing.T) {
 	odd, shop := s.Repository(s.App("odd")), s.Repository(s.App("shop"))
 	shop.Write("specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page")
 	s.Pushed(shop, "shop", "A page")
-	odd.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("odd", "config: {a: b}"),
+	odd.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("odd", "config: {a: b}"),
 		"site/index.html", "odd page", "hello/hello.py", "def main():\n    return 'odd'\n")
 	s.Pushed(odd, "odd", "A function")
 	for _, c := range []struct {
@@ -55,7 +57,8 @@ func TestUnreadableFunctions(t *testing.T) {
 		was := replaced(s, c.kind, c.column, c.broken)
 		site.WantServed(t, s, "shop", "/", "page")
 		site.WantServed(t, s, "odd", "/", "odd page")
-		testkit.Equal(t, "status with the "+c.column+" "+c.broken+" of the "+c.kind, s.Get(s.At("odd", "/api/hello")).Status, c.status)
+		testkit.Equal(t, "status with the "+c.column+" "+c.broken+" of the "+c.kind,
+			s.Get(s.At("odd", "/api/hello")).Status, c.status)
 		replaced(s, c.kind, c.column, was)
 	}
 	testkit.Equal(t, "answer", s.Get(s.At("odd", "/api/hello")).Body, "odd")
@@ -69,7 +72,8 @@ func TestStartWithAnAppThatCannotBeRead(t *testing.T) {
 	odd.Write("site/index.html", "odd page")
 	s.Pushed(odd, "odd", "A page")
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello main.main"), "hello/main.py", "def main():\n    return 'hello'\n")
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello main.main"), "hello/main.py",
+		"def main():\n    return 'hello'\n")
 	s.Pushed(r, "shop", "A function")
 	was := replaced(s, "static", "content", "7")
 	testkit.Equal(t, "another app", s.Get(s.At("shop", "/api/hello")).Body, "hello")

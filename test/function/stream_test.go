@@ -21,7 +21,8 @@ func TestStreamedAnswer(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "ticks ticks.main", "half half.main", "whole whole.main"), "specs/app.yaml", site.AppSpec("shop"),
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "ticks ticks.main", "half half.main",
+		"whole whole.main"), "specs/app.yaml", site.AppSpec("shop"),
 		"site/index.html", "page", "ticks/ticks.py", `import time
 
 
@@ -93,7 +94,8 @@ import (
 
 func main() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		fmt.Println(` + "`" + `{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/event-stream","protocol":"{\"streaming\":true,\"status_code\":201}"}` + "`" + `)
+		fmt.Println(` + "`" +
+	`{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/event-stream","protocol":"{\"streaming\":true,\"status_code\":201}"}` + "`" + `)
 		for {
 			fmt.Println(` + "`" + `{"data":"data: tick\n\n"}` + "`" + `)
 			time.Sleep(50 * time.Millisecond)
@@ -109,7 +111,8 @@ func built(t *testing.T, source string, env ...string) string {
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "program"), filepath.Join(dir, "main.go"))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "program"),
+		filepath.Join(dir, "main.go"))
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -175,7 +178,8 @@ func writeTickers(t *testing.T, r *site.Repository, functions []ticker) {
 	t.Helper()
 	var specs strings.Builder
 	for _, f := range functions {
-		text := strings.ReplaceAll(site.FunctionsSpec(f.environment, f.name+" "+f.entry), "name: env}", "name: "+f.environment[:2]+"-"+f.name+"}")
+		text := strings.ReplaceAll(site.FunctionsSpec(f.environment, f.name+" "+f.entry), "name: env}",
+			"name: "+f.environment[:2]+"-"+f.name+"}")
 		if f.name == "golang" {
 			text = strings.ReplaceAll(text, "deployment:", "source:")
 		}
@@ -198,7 +202,8 @@ func elsewhere(t *testing.T) (s, runner *site.Site) {
 	t.Helper()
 	on := site.EngineOf(t, "sqlite+"+site.WithS3)
 	role := []string{"LANDFALL_ROLE_SECRET=" + site.RoleSecret}
-	runner, router := site.NewStopped(t, site.Engine{Bucket: on.Bucket}, role...), site.NewStopped(t, site.Engine{}, role...)
+	runner, router := site.NewStopped(t, site.Engine{Bucket: on.Bucket}, role...),
+		site.NewStopped(t, site.Engine{}, role...)
 	s = site.NewStopped(t, on, append(role, "LANDFALL_ROUTER=127.0.0.1:"+router.Port)...)
 	s.Env = append(s.Env, "LANDFALL_URL="+s.URL)
 	router.Env = append(router.Env, "LANDFALL_ROLE=router", "LANDFALL_RUNNERS=127.0.0.1:"+runner.Port)

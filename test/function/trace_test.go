@@ -61,7 +61,8 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = proto.Unmarshal(body, &request)
 	}
-	if at := r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + r.Header.Get("X-Api-Key"); err != nil ||
+	if at := r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " +
+		r.Header.Get("X-Api-Key"); err != nil ||
 		at != "POST /base/v1/traces application/x-protobuf of the collector" {
 		c.problem = fmt.Sprintf("%s: %v", at, err)
 	}
@@ -178,10 +179,13 @@ func TestTraceOfPush(t *testing.T) {
 	c.wait(w.Site, id, paths...)
 	slices.Sort(paths)
 	testkit.EqualList(t, "spans of the push", c.trace(id), paths)
-	wantSaid(t, c.attributes(id, door), "http.request.method", "POST", "http.route", "/webhooks/github", "http.response.status_code", "202")
-	wantSaid(t, c.attributes(id, run), "cicd.pipeline.name", "shop", "vcs.ref.head.name", "main", "vcs.ref.head.revision", string(commit))
+	wantSaid(t, c.attributes(id, door), "http.request.method", "POST", "http.route", "/webhooks/github",
+		"http.response.status_code", "202")
+	wantSaid(t, c.attributes(id, run), "cicd.pipeline.name", "shop", "vcs.ref.head.name", "main", "vcs.ref.head.revision",
+		string(commit))
 	wantSaid(t, c.attributes(id, run+" > fetch"), "cicd.pipeline.task.name", "fetch")
-	wantSaid(t, c.attributes(id, door+" > report > POST"), "url.path", "/repos/harbor/shop/statuses/"+string(commit), "http.response.status_code", "201")
+	wantSaid(t, c.attributes(id, door+" > report > POST"), "url.path", "/repos/harbor/shop/statuses/"+string(commit),
+		"http.response.status_code", "201")
 	wantSaid(t, c.resource, "service.name", "landfall", "deployment.environment.name", "test")
 	testkit.Contains(t, site.Told{w.Log.String()}, `"msg":"webhook accepted"`)
 	for line := range strings.SplitSeq(w.Log.String(), "\n") {
@@ -194,9 +198,12 @@ func TestTraceOfPush(t *testing.T) {
 	w.Hears(push, h.Pull("opened", 12, "feature"))
 	w.Says(h, 12, "preview ready")
 	w.Eventually("the comment has a trace", func() bool {
-		return slices.ContainsFunc(c.traces("comment"), func(id string) bool { return slices.Contains(c.trace(id), "comment > POST") })
+		return slices.ContainsFunc(c.traces("comment"), func(id string) bool {
+			return slices.Contains(c.trace(id), "comment > POST")
+		})
 	})
-	wantSaid(t, c.attributes(c.traces("comment")[0], "comment"), "vcs.change.id", "12", "vcs.repository.name", "shop", "cicd.pipeline.task.name", "report")
+	wantSaid(t, c.attributes(c.traces("comment")[0], "comment"), "vcs.change.id", "12", "vcs.repository.name", "shop",
+		"cicd.pipeline.task.name", "report")
 	wantQuietSpans(t, c, "hunter2", forge.WebhookSecret, forge.APIToken, w.Token)
 }
 
@@ -225,7 +232,9 @@ func TestTraceOfGitPush(t *testing.T) {
 	s.Pushed(r, "shop", "Open the shop")
 	const door = "POST /git/{repository}"
 	of := func() string {
-		i := slices.IndexFunc(c.traces(door), func(id string) bool { return slices.Contains(c.trace(id), door+" > run > commit") })
+		i := slices.IndexFunc(c.traces(door), func(id string) bool {
+			return slices.Contains(c.trace(id), door+" > run > commit")
+		})
 		if i < 0 {
 			return ""
 		}
@@ -259,7 +268,8 @@ spec: {cron: "@every 1s", functionref: {type: name, name: hello}}
 	s.Pushed(r, "shop", "A function")
 
 	const foreign = "4bf92f3577b34da6a3ce929d0e0e4736"
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.At("shop", "/api/hello?token=of-the-visitor"), http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		s.At("shop", "/api/hello?token=of-the-visitor"), http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +290,8 @@ spec: {cron: "@every 1s", functionref: {type: name, name: hello}}
 	const door, call = "GET /api/hello", "GET /api/hello > hello"
 	c.wait(s, parts[1], door, call)
 	testkit.EqualList(t, "spans of the request", c.trace(parts[1]), []string{door, call})
-	wantSaid(t, c.attributes(parts[1], door), "http.route", "/api/hello", "http.response.status_code", "200", "link", foreign)
+	wantSaid(t, c.attributes(parts[1], door), "http.route", "/api/hello", "http.response.status_code", "200",
+		"link", foreign)
 	wantSaid(t, c.attributes(parts[1], call), "faas.invoked_name", "default/hello", "faas.trigger", "http",
 		"faas.version", answer.Header.Get("Landfall-Version"), "faas.invocation_id", answer.Header.Get("Landfall-Execution"))
 	c.mu.Lock()
@@ -299,9 +310,12 @@ spec: {cron: "@every 1s", functionref: {type: name, name: hello}}
 	// Who makes an event begins its trace: the function goes on with that, and the call has a link to it.
 	own := "00-" + foreign + "-00f067aa0ba902b7-01"
 	p = s.Post(s.URL+"/run", "application/cloudevents+json", event(`{}`, `,"traceparent":"`+own+`"`))
-	testkit.Equal(t, "traceparent of an event that has one", testkit.Decode[struct{ Data string }](t, []byte(p.Body)).Data, own)
+	testkit.Equal(t, "traceparent of an event that has one",
+		testkit.Decode[struct{ Data string }](t, []byte(p.Body)).Data, own)
 	s.Eventually("the call has a link", func() bool {
-		return slices.ContainsFunc(c.traces("POST /run"), func(id string) bool { return c.attributes(id, "POST /run > hello")["link"] == foreign })
+		return slices.ContainsFunc(c.traces("POST /run"), func(id string) bool {
+			return c.attributes(id, "POST /run > hello")["link"] == foreign
+		})
 	})
 
 	// What is accepted runs in the trace that it was accepted in.
@@ -309,17 +323,22 @@ spec: {cron: "@every 1s", functionref: {type: name, name: hello}}
 	testkit.Equal(t, "status", p.Status, http.StatusAccepted)
 	s.Eventually("it ran in that trace", func() bool {
 		return slices.ContainsFunc(c.traces("POST /run"), func(id string) bool {
-			return slices.Equal(c.trace(id), []string{"POST /run", "POST /run > hello"}) && c.attributes(id, "POST /run")["http.response.status_code"] == "202"
+			return slices.Equal(c.trace(id), []string{"POST /run", "POST /run > hello"}) &&
+				c.attributes(id, "POST /run")["http.response.status_code"] == "202"
 		})
 	})
 
 	p = s.Post(s.URL+"/fire", "application/cloudevents+json", event(`{"fail":true}`, ""))
 	testkit.Contains(t, site.Told{p.Body}, "canary of the message")
 	s.Eventually("the failure has a kind", func() bool {
-		return slices.ContainsFunc(c.traces("POST /fire"), func(id string) bool { return c.attributes(id, "POST /fire > hello")["error.type"] != "" })
+		return slices.ContainsFunc(c.traces("POST /fire"), func(id string) bool {
+			return c.attributes(id, "POST /fire > hello")["error.type"] != ""
+		})
 	})
 	s.Eventually("the schedule has a trace", func() bool {
-		return slices.ContainsFunc(c.traces("hello"), func(id string) bool { return c.attributes(id, "hello")["faas.trigger"] == "timer" })
+		return slices.ContainsFunc(c.traces("hello"), func(id string) bool {
+			return c.attributes(id, "hello")["faas.trigger"] == "timer"
+		})
 	})
 	for _, id := range c.traces("hello") {
 		if said := c.attributes(id, "hello"); said["faas.invocation_id"] == "" {
@@ -336,8 +355,8 @@ func TestTraceSettings(t *testing.T) {
 	c := newCollector(t)
 	s := site.New(t, append(c.settings(), "OTEL_SDK_DISABLED=true")...)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml", site.AppSpec("shop"),
-		"site/index.html", "page", "hello/hello.py", traced)
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"), "specs/app.yaml",
+		site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", traced)
 	s.Pushed(r, "shop", "A function")
 	testkit.Equal(t, "traceparent", s.Get(s.At("shop", "/api/hello")).Body, "none")
 	testkit.Equal(t, "traces in the log", strings.Count(s.Log.String(), `"trace":`), 0)

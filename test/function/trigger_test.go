@@ -21,7 +21,8 @@ import (
 func telling(s *site.Site) *site.Repository {
 	s.T.Helper()
 	r := s.Repository(s.App("shop"))
-	specs := strings.Replace(site.FunctionsSpec("python-env", "tell tell.main"), "relativeurl: /api/tell", "relativeurl: /api/tell, config: {colour: blue}", 1) +
+	specs := strings.Replace(site.FunctionsSpec("python-env", "tell tell.main"), "relativeurl: /api/tell",
+		"relativeurl: /api/tell, config: {colour: blue}", 1) +
 		`---
 apiVersion: fission.io/v1
 kind: HTTPTrigger
@@ -43,7 +44,8 @@ kind: MessageQueueTrigger
 metadata: {name: orders}
 spec: {functionref: {name: tell}, topic: t1}
 `
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR, colour: red}"), "site/index.html", "page", "tell/tell.py", site.TellingCode)
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR, colour: red}"),
+		"site/index.html", "page", "tell/tell.py", site.TellingCode)
 	s.Pushed(r, "shop", "Triggers of all kinds")
 	return r
 }
@@ -132,10 +134,12 @@ func TestFire(t *testing.T) {
 		// E-059: the trigger is looked up by the event's source
 		testkit.Equal(t, "colour by "+source, got.Config["colour"], want)
 	}
-	_, got = answerOf(t, s.Send("POST", s.URL+"/fire", site.EventFrom("default.shop.t1"), "Content-Type", site.OneEvent).Body)
+	_, got = answerOf(t, s.Send("POST", s.URL+"/fire", site.EventFrom("default.shop.t1"), "Content-Type",
+		site.OneEvent).Body)
 	// E-109: its sender may know nothing but the name of a topic
 	testkit.Equal(t, "source by topic", got.Source+" "+got.Config["colour"], "default.shop.t1 red")
-	withMethod := strings.Replace(site.EventFrom(s.At("shop", "/api/large/9")), `"data"`, `"protocol":"{\"method\":\"PUT\"}","data"`, 1)
+	withMethod := strings.Replace(site.EventFrom(s.At("shop", "/api/large/9")), `"data"`,
+		`"protocol":"{\"method\":\"PUT\"}","data"`, 1)
 	_, got = answerOf(t, s.Send("POST", s.URL+"/fire", withMethod, "Content-Type", site.OneEvent).Body)
 	// E-030: each path leads to a function with its own configuration
 	testkit.Equal(t, "size by the route of another trigger", got.Config["size"], "L")
@@ -151,16 +155,20 @@ func TestFireForms(t *testing.T) {
 	testkit.Equal(t, "version of a binary answer", binary.Header.Get("Ce-Specversion"), "1.0")
 	testkit.Equal(t, "currency in a binary answer", tellingOf(t, binary.Body).Config["currency"], "EUR")
 
-	old := s.Send("POST", s.URL+"/run", `{"cloud-events-version":"0.1","event-id":"7","event-type":"order","source":"/r/default/shop/tell",`+
-		`"content-type":"application/json","data":{"total":9},"extensions":{"protocol":{"headers":{"X-Mine":["1"]}}}}`, "Content-Type", "application/json")
+	old := s.Send("POST", s.URL+"/run",
+		`{"cloud-events-version":"0.1","event-id":"7","event-type":"order","source":"/r/default/shop/tell",`+
+			`"content-type":"application/json","data":{"total":9},"extensions":{"protocol":{"headers":{"X-Mine":["1"]}}}}`,
+		"Content-Type", "application/json")
 	answer, got := answerOf(t, old.Body)
 	// E-058: what comes in is an event, also of the document's own shape, and the answer is one
 	testkit.Equal(t, "version of the answer to an event of 0.1", string(answer["cloud-events-version"]), `"0.1"`)
 	testkit.Equal(t, "currency", got.Config["currency"], "EUR")
 	testkit.Equal(t, "header", strings.Join(got.Protocol.Header["X-Mine"], ""), "1")
 
-	many := s.Send("POST", s.URL+"/fire", "["+site.EventFrom("/r/default/shop/tell")+","+site.EventFrom("/r/default/shop/nobody")+","+
-		strings.Replace(site.EventFrom("/r/default/shop/morning"), `{"total":9}`, `"trouble"`, 1)+"]", "Content-Type", site.ManyEvents)
+	many := s.Send("POST", s.URL+"/fire", "["+site.EventFrom("/r/default/shop/tell")+","+
+		site.EventFrom("/r/default/shop/nobody")+","+
+		strings.Replace(site.EventFrom("/r/default/shop/morning"), `{"total":9}`, `"trouble"`, 1)+"]", "Content-Type",
+		site.ManyEvents)
 	var answers []struct {
 		Data  toldEvent
 		Error string
@@ -179,47 +187,58 @@ func TestFireNothing(t *testing.T) {
 	s := site.New(t)
 	telling(s)
 	zoo := s.Repository(s.App("zoo"))
-	zoo.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "zebra zebra.main"), "specs/app.yaml", site.AppSpec("zoo"), "site/index.html", "page",
-		"zebra/zebra.py", "def main():\n    return 'zebra'\n")
+	zoo.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "zebra zebra.main"), "specs/app.yaml",
+		site.AppSpec("zoo"), "site/index.html", "page", "zebra/zebra.py", "def main():\n    return 'zebra'\n")
 	s.Pushed(zoo, "zoo", "Another app")
 	for _, source := range []string{
-		"/r/default/shop/nobody", "/r/default/nobody/tell", "/r/other/shop/tell", "/r/default/shop", "/r/default/shop:v9/tell", "/r/", "nobody.t1",
-		s.At("shop", "/api/nobody"), s.At("shop", "/api/large/9"), s.At("nobody", "/api/tell"), "http://example.com/api/tell", "mailto:tell",
+		"/r/default/shop/nobody", "/r/default/nobody/tell", "/r/other/shop/tell", "/r/default/shop",
+		"/r/default/shop:v9/tell", "/r/", "nobody.t1", s.At("shop", "/api/nobody"), s.At("shop", "/api/large/9"),
+		s.At("nobody", "/api/tell"), "http://example.com/api/tell", "mailto:tell",
 		"/r/default/shop/closed", // which takes bills alone
 	} {
 		answer := s.Send("POST", s.URL+"/fire", site.EventFrom(source), "Content-Type", site.OneEvent)
 		testkit.Equal(t, "status of "+source, answer.Status, http.StatusNotFound)
 		testkit.Equal(t, "content type of "+source, answer.Header.Get("Content-Type"), site.OneEvent)
-		testkit.Contains(t, site.Told{answer.Body}, `"error":`, "no trigger of an app that the token may invoke", `"source":"`+source+`"`)
+		testkit.Contains(t, site.Told{answer.Body}, `"error":`, "no trigger of an app that the token may invoke",
+			`"source":"`+source+`"`)
 	}
 	bill := strings.Replace(site.EventFrom("/r/default/shop/closed"), `"order"`, `"bill"`, 1)
-	testkit.Equal(t, "status of what the filters let pass", s.Send("POST", s.URL+"/fire", bill, "Content-Type", site.OneEvent).Status, http.StatusOK)
+	testkit.Equal(t, "status of what the filters let pass",
+		s.Send("POST", s.URL+"/fire", bill, "Content-Type", site.OneEvent).Status, http.StatusOK)
 	for body, status := range map[string]int{
 		`no event`: http.StatusBadRequest,
-		`{"specversion":"1.0","id":"1","type":"t"}`:                                                      http.StatusBadRequest,
-		`{"specversion":"2.0","id":"1","type":"t","source":"/x"}`:                                        http.StatusBadRequest,
-		site.EventFrom("/r/default/shop/" + strings.Repeat("tell", 2<<20)):                               http.StatusRequestEntityTooLarge,
-		strings.Replace(site.EventFrom(s.At("shop", "/api/tell")), `"data"`, `"protocol":"7","data"`, 1): http.StatusBadRequest,
+		`{"specversion":"1.0","id":"1","type":"t"}`:               http.StatusBadRequest,
+		`{"specversion":"2.0","id":"1","type":"t","source":"/x"}`: http.StatusBadRequest,
+		site.EventFrom("/r/default/shop/" + strings.Repeat("tell",
+			2<<20)): http.StatusRequestEntityTooLarge,
+		strings.Replace(site.EventFrom(s.At("shop", "/api/tell")), `"data"`, `"protocol":"7","data"`,
+			1): http.StatusBadRequest,
 	} {
 		answer := s.Send("POST", s.URL+"/run", body, "Content-Type", site.OneEvent)
 		testkit.Equal(t, "status", answer.Status, status)
 		testkit.Contains(t, site.Told{answer.Body}, `"error":`)
 	}
 	testkit.Equal(t, "status of GET", s.Send("GET", s.URL+"/fire", "").Status, http.StatusMethodNotAllowed)
-	testkit.Equal(t, "status without a token", s.Send("POST", s.URL+"/fire", site.EventFrom("/r/default/shop/tell"), "Content-Type", site.OneEvent, "Authorization", "").Status, http.StatusUnauthorized)
-	testkit.Equal(t, "status with a wrong token", s.Send("POST", s.URL+"/run", site.EventFrom("/r/default/shop/tell"), "Content-Type", site.OneEvent, "Authorization", "Bearer nobody").Status, http.StatusUnauthorized)
+	testkit.Equal(t, "status without a token", s.Send("POST", s.URL+"/fire", site.EventFrom("/r/default/shop/tell"),
+		"Content-Type", site.OneEvent, "Authorization", "").Status, http.StatusUnauthorized)
+	testkit.Equal(t, "status with a wrong token", s.Send("POST", s.URL+"/run", site.EventFrom("/r/default/shop/tell"),
+		"Content-Type", site.OneEvent, "Authorization", "Bearer nobody").Status, http.StatusUnauthorized)
 
 	caller, reader := strings.Repeat("caller", 8), strings.Repeat("reader", 8)
-	putTokens(s, landfall.Token{Hash: landfall.DigestOf([]byte(caller)), Name: "caller", Scope: landfall.ScopeInvoke, App: appID(s, "shop")},
+	putTokens(s, landfall.Token{Hash: landfall.DigestOf([]byte(caller)), Name: "caller", Scope: landfall.ScopeInvoke,
+		App: appID(s, "shop")},
 		landfall.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader", Scope: landfall.ScopeRead})
 	as := func(token, source string) site.Page {
-		return s.Send("POST", s.URL+"/fire", site.EventFrom(source), "Content-Type", site.OneEvent, "Authorization", "Bearer "+token)
+		return s.Send("POST", s.URL+"/fire", site.EventFrom(source), "Content-Type", site.OneEvent, "Authorization",
+			"Bearer "+token)
 	}
-	testkit.Equal(t, "status with a token that may not invoke", as(reader, "/r/default/shop/tell").Status, http.StatusForbidden)
+	testkit.Equal(t, "status with a token that may not invoke", as(reader, "/r/default/shop/tell").Status,
+		http.StatusForbidden)
 	testkit.Equal(t, "status with the app's token", as(caller, "/r/default/shop/tell").Status, http.StatusOK)
 	other, nobody := as(caller, "/r/default/zoo/zebra"), as(caller, "/r/default/zoo/nobody")
 	testkit.Equal(t, "status with another app's token", other.Status, http.StatusNotFound)
-	testkit.Equal(t, "status of the administrator", s.Send("POST", s.URL+"/fire", site.EventFrom("/r/default/zoo/zebra"), "Content-Type", site.OneEvent).Status, http.StatusOK)
+	testkit.Equal(t, "status of the administrator", s.Send("POST", s.URL+"/fire", site.EventFrom("/r/default/zoo/zebra"),
+		"Content-Type", site.OneEvent).Status, http.StatusOK)
 	testkit.Equal(t, "what another app's token is told", len(other.Body), len(nobody.Body)-len("nobody")+len("zebra"))
 }
 
@@ -285,27 +304,35 @@ func TestTriggersByName(t *testing.T) {
 		t.Errorf("the function got %v and the token %q", got.Data, got.Protocol.Header["Authorization"])
 	}
 	for path, status := range map[string]int{
-		"/r/default/shop/closed": http.StatusUnauthorized, "/r/default/shop/nobody": http.StatusNotFound, "/r/other/shop/tell": http.StatusNotFound,
-		"/r/default/nobody/tell": http.StatusNotFound, "/r/default/shop:v9/tell": http.StatusNotFound, "/r/": http.StatusNotFound, "/r/default/shop/tell/more": http.StatusNotFound,
+		"/r/default/shop/closed": http.StatusUnauthorized, "/r/default/shop/nobody": http.StatusNotFound,
+		"/r/other/shop/tell": http.StatusNotFound, "/r/default/nobody/tell": http.StatusNotFound,
+		"/r/default/shop:v9/tell": http.StatusNotFound, "/r/": http.StatusNotFound,
+		"/r/default/shop/tell/more": http.StatusNotFound,
 	} {
 		testkit.Equal(t, "status of "+path, s.Send("GET", s.URL+path, "", "Authorization", "").Status, status)
 	}
 	testkit.Equal(t, "status with a token", s.Send("GET", s.URL+"/r/default/shop/closed", "").Status, http.StatusOK)
 
 	r.Write("tell/tell.py", "from flask import Response\n\n\ndef main():\n"+
-		"    return Response('two', headers={'Set-Cookie': 'a=b', 'Service-Worker-Allowed': '/', 'Clear-Site-Data': '\"*\"', 'Content-Security-Policy': 'none', 'X-Mine': '1', 'ETag': '\"two\"', 'x-accel-redirect': '/etc/passwd', 'X-Sendfile': '/etc/passwd'})\n")
+		"    return Response('two', headers={'Set-Cookie': 'a=b', 'Service-Worker-Allowed': '/', 'Clear-Site-Data': "+
+		"'\"*\"', 'Content-Security-Policy': 'none', 'X-Mine': '1', 'ETag': '\"two\"', 'x-accel-redirect': '/etc/passwd', "+
+		"'X-Sendfile': '/etc/passwd'})\n")
 	s.Pushed(r, "shop", "Another answer")
 	second := s.Send("GET", s.URL+"/r/default/shop/tell", "", "Authorization", "")
 	testkit.Equal(t, "answer", second.Body, "two")
 	testkit.Equal(t, "header", second.Header.Get("ETag"), `"two"`)
-	testkit.Equal(t, "policy", strings.Join(second.Header.Values("Content-Security-Policy"), ","), "sandbox; default-src 'none'")
-	// K-019: headers by which a proxy serves its own files never leave a function's answer; on the control host only listed headers do
-	for _, name := range []string{"Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "X-Mine", "X-Accel-Redirect", "X-Sendfile"} {
+	testkit.Equal(t, "policy", strings.Join(second.Header.Values("Content-Security-Policy"), ","),
+		"sandbox; default-src 'none'")
+	// K-019: headers by which a proxy serves its own files never leave a function's answer; on the control host only
+	// listed headers do
+	for _, name := range []string{"Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "X-Mine", "X-Accel-Redirect",
+		"X-Sendfile"} {
 		testkit.Equal(t, name, second.Header.Get(name), "")
 	}
 	routed := s.Get("http://shop.localhost:" + s.Port + "/api/tell")
 	testkit.Equal(t, "header at the route", routed.Header.Get("X-Mine"), "1")
-	testkit.Equal(t, "order to a proxy at the route", routed.Header.Get("X-Accel-Redirect")+routed.Header.Get("X-Sendfile"), "")
+	testkit.Equal(t, "order to a proxy at the route",
+		routed.Header.Get("X-Accel-Redirect")+routed.Header.Get("X-Sendfile"), "")
 	preview := s.Send("POST", s.URL+"/r/default/shop:"+string(first.ID)+"/tell", "", "Authorization", "")
 	testkit.Equal(t, "release of the address", preview.Header.Get("Landfall-Release"), string(first.ID))
 	testkit.Equal(t, "colour in the older release", tellingOf(t, preview.Body).Config["colour"], "blue")
@@ -318,17 +345,20 @@ func TestOtherTriggersByName(t *testing.T) {
 	r := telling(s)
 	first := s.Release("shop", "live")
 	units := s.UnitsOf("shop", "live")
-	for _, name := range []string{"http-trigger tell", "http-trigger large", "time-trigger morning", "queue-trigger orders"} {
+	for _, name := range []string{"http-trigger tell", "http-trigger large", "time-trigger morning",
+		"queue-trigger orders"} {
 		// E-029: an app groups triggers
 		if _, there := units[name]; !there {
 			t.Errorf("the app has no %s", name)
 		}
 	}
 	// E-111: a route is a trigger, and no part of its function
-	if route, function := units["http-trigger tell"], units["function tell"]; route.Digest == function.Digest || function.UID == "" {
+	if route, function := units["http-trigger tell"],
+		units["function tell"]; route.Digest == function.Digest || function.UID == "" {
 		t.Errorf("the route is %v and the function %v", route, function)
 	}
-	testkit.Equal(t, "status without a token", s.Send("POST", s.URL+"/r/default/shop/morning", "", "Authorization", "").Status, http.StatusUnauthorized)
+	testkit.Equal(t, "status without a token",
+		s.Send("POST", s.URL+"/r/default/shop/morning", "", "Authorization", "").Status, http.StatusUnauthorized)
 	read := s.Send("GET", s.URL+"/r/default/shop/morning", "")
 	testkit.Equal(t, "status of GET", read.Status, http.StatusMethodNotAllowed)
 	testkit.Equal(t, "allowed", read.Header.Get("Allow"), "POST")
@@ -340,7 +370,8 @@ func TestOtherTriggersByName(t *testing.T) {
 	testkit.Equal(t, "what Fission would ask for", got.Protocol.Method+" "+got.Protocol.URL, "POST /report")
 	// E-024: a trigger binds events to a function along with configuration
 	testkit.Equal(t, "size", got.Config["size"], "S")
-	got = tellingOf(t, s.Send("POST", s.URL+"/r/default/shop:"+string(first.ID)+"/orders", `{"total":9}`, "Content-Type", "application/json").Body)
+	got = tellingOf(t, s.Send("POST", s.URL+"/r/default/shop:"+string(first.ID)+"/orders", `{"total":9}`, "Content-Type",
+		"application/json").Body)
 	// E-112: what is not HTTP's can be fired by HTTP, too
 	testkit.Equal(t, "type of a message's event", got.Type, "dev.landfall.message")
 	if data, ok := got.Data.(map[string]any); !ok || data["total"] != 9.0 {
@@ -355,10 +386,12 @@ func TestTriggersOfPreviews(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	specs := site.FunctionsSpec("python-env", "hello hello.main") + site.TimerSpec("clock hello @every 1s")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main(event):\n    return 'live'\n")
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", "def main(event):\n    return 'live'\n")
 	live := s.Pushed(r, "shop", "A schedule")
 	r.Checkout("feature")
-	r.Write("specs/functions.yaml", specs+site.TimerSpec("more hello @every 1s")+site.QueueSpec("heard", "functionref: {name: hello}", "topic: in", "respTopic: out"),
+	r.Write("specs/functions.yaml", specs+site.TimerSpec("more hello @every 1s")+
+		site.QueueSpec("heard", "functionref: {name: hello}", "topic: in", "respTopic: out"),
 		"hello/hello.py", "def main(event):\n    return 'preview'\n")
 	r.Commit("More triggers")
 	preview := s.Released(r.Push("feature"), "shop")
@@ -377,7 +410,8 @@ func TestTriggersOfPreviews(t *testing.T) {
 	testkit.EqualList(t, "what the preview ran by itself", ran(preview), nil)
 
 	for _, name := range []string{"clock", "more", "heard"} { // each once
-		testkit.Equal(t, "answer of "+name, s.Landfall("trigger", "fire", "shop", name, "--release", "branch-feature"), "preview")
+		testkit.Equal(t, "answer of "+name, s.Landfall("trigger", "fire", "shop", name, "--release", "branch-feature"),
+			"preview")
 	}
 	testkit.Equal(t, "answer of the live release", s.Landfall("trigger", "fire", "shop", "clock"), "live")
 
@@ -400,11 +434,15 @@ func TestTriggersByCommand(t *testing.T) {
 		testkit.Equal(t, "live answer of "+name, s.Landfall("trigger", "fire", "shop", name), "two")
 	}
 	got := tellingOf(t, s.Landfall("trigger", "fire", "shop", "morning", "--release", first))
-	testkit.Equal(t, "schedule", got.Type+" "+got.Protocol.Method+" "+got.Protocol.URL, "dev.landfall.schedule POST /report")
+	testkit.Equal(t, "schedule", got.Type+" "+got.Protocol.Method+" "+got.Protocol.URL,
+		"dev.landfall.schedule POST /report")
 	got = tellingOf(t, s.Landfall("trigger", "fire", "shop", "orders", "--release", first, "--data", `{"total":9}`))
-	testkit.Equal(t, "message", fmt.Sprint(got.Type, " ", got.Subject, " ", got.Data), "dev.landfall.message t1 map[total:9]")
-	got = tellingOf(t, s.Landfall("trigger", "fire", "shop", "large", "--release", first, "--method", "put", "--data", "much"))
-	testkit.Equal(t, "request", fmt.Sprint(got.Type, " ", got.Protocol.Method, " ", got.Data, " ", got.Config["size"]), "dev.landfall.http.request PUT much L")
+	testkit.Equal(t, "message", fmt.Sprint(got.Type, " ", got.Subject, " ", got.Data),
+		"dev.landfall.message t1 map[total:9]")
+	got = tellingOf(t, s.Landfall("trigger", "fire", "shop", "large", "--release", first, "--method", "put",
+		"--data", "much"))
+	testkit.Equal(t, "request", fmt.Sprint(got.Type, " ", got.Protocol.Method, " ", got.Data, " ", got.Config["size"]),
+		"dev.landfall.http.request PUT much L")
 	if got.Protocol.Header["Authorization"] != nil {
 		t.Error("the function got the token of the command")
 	}
@@ -432,7 +470,8 @@ func TestTriggersByCommand(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s, want %d: %s", c.args, code, out, c.code, c.says)
 		}
 	}
-	public := s.Send("POST", s.URL+"/r/default/shop:"+first+"/tell", "trouble", "Content-Type", site.NotEvent, "Accept", site.OneEvent, "Authorization", "")
+	public := s.Send("POST", s.URL+"/r/default/shop:"+first+"/tell", "trouble", "Content-Type", site.NotEvent, "Accept",
+		site.OneEvent, "Authorization", "")
 	testkit.Equal(t, "status of who wants an event and has no token", public.Status, http.StatusUnauthorized)
 }
 
@@ -449,7 +488,8 @@ func TestRouteMerges(t *testing.T) {
 	testkit.Equal(t, "colour", got.Config["colour"], "blue")
 	// E-026: and tells the function which version it is
 	testkit.Equal(t, "function", got.Function, s.URL+"/functions/default/tell:"+answer.Header.Get("Landfall-Version"))
-	_, fired := answerOf(t, s.Send("POST", s.URL+"/fire", site.EventFrom("/r/default/shop/tell"), "Content-Type", site.OneEvent).Body)
+	_, fired := answerOf(t, s.Send("POST", s.URL+"/fire", site.EventFrom("/r/default/shop/tell"), "Content-Type",
+		site.OneEvent).Body)
 	byHand := tellingOf(t, s.Send("POST", s.URL+"/r/default/shop/tell", "").Body)
 	// E-056: every way in leads through the trigger manager
 	if !reflect.DeepEqual(got.Trigger, fired.Trigger) || !reflect.DeepEqual(got.Trigger, byHand.Trigger) {
@@ -462,15 +502,18 @@ func TestResourcesOfTriggers(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	specs := strings.Replace(site.FunctionsSpec("python-env", "slow slow.main"), "functionName: slow.main}", "functionName: slow.main}\n  functionTimeout: 90", 1)
-	specs += "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: short}\nspec: {functionref: {name: slow}, relativeurl: /short, functionTimeout: 1}\n"
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "slow/slow.py",
-		"import time\n\n\ndef main(event):\n    time.sleep(3)\n    return 'slept'\n")
+	specs := strings.Replace(site.FunctionsSpec("python-env", "slow slow.main"), "functionName: slow.main}",
+		"functionName: slow.main}\n  functionTimeout: 90", 1)
+	specs += "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: short}\nspec: {functionref: {name: " +
+		"slow}, relativeurl: /short, functionTimeout: 1}\n"
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"slow/slow.py", "import time\n\n\ndef main(event):\n    time.sleep(3)\n    return 'slept'\n")
 	s.Pushed(r, "shop", "A slow function")
 	short := s.Get(s.At("shop", "/short"))
 	testkit.Equal(t, "status of the trigger with a timeout", short.Status, http.StatusGatewayTimeout)
 	// E-085: the trigger's timeout goes before the function's
-	testkit.Contains(t, site.Told{s.Landfall("execution", "show", short.Header.Get("Landfall-Execution"))}, "did not answer within 1s")
+	testkit.Contains(t, site.Told{s.Landfall("execution", "show", short.Header.Get("Landfall-Execution"))},
+		"did not answer within 1s")
 	site.WantServed(t, s, "shop", "/api/slow", "slept")
 }
 
@@ -480,20 +523,24 @@ func TestVersionsOfTriggers(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	specs := site.FunctionsSpec("python-env", "hello hello.main")
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", "def main():\n    return 'one'\n")
 	s.Pushed(r, "shop", "The first version")
 	var first client.Version
 	s.Call(http.MethodGet, "/functions/hello/versions/1", nil, &first)
-	kinds := map[string]string{"http": "HTTPTrigger relativeurl: /api/NAME", "time": `TimeTrigger cron: "0 8 * * *"`, "queue": "MessageQueueTrigger topic: NAME"}
+	kinds := map[string]string{"http": "HTTPTrigger relativeurl: /api/NAME", "time": `TimeTrigger cron: "0 8 * * *"`,
+		"queue": "MessageQueueTrigger topic: NAME"}
 	refs := map[string]string{
-		"number": `{name: hello, version: "1"}`, "uid": `{name: "hello:` + string(first.UID) + `"}`, "digest": `{name: hello, version: "` + string(first.Digest) + `"}`,
-		"latest": `{name: hello, version: latest}`, "moving": `{name: hello}`,
+		"number": `{name: hello, version: "1"}`, "uid": `{name: "hello:` + string(first.UID) + `"}`,
+		"digest": `{name: hello, version: "` + string(first.Digest) + `"}`, "latest": `{name: hello, version: latest}`,
+		"moving": `{name: hello}`,
 	}
 	for kind, fields := range kinds {
 		document, more, _ := strings.Cut(fields, " ")
 		for name, ref := range refs {
 			name = kind + "-" + name
-			specs += "---\napiVersion: fission.io/v1\nkind: " + document + "\nmetadata: {name: " + name + "}\nspec: {functionref: " + ref + ", " +
+			specs += "---\napiVersion: fission.io/v1\nkind: " + document + "\nmetadata: {name: " + name +
+				"}\nspec: {functionref: " + ref + ", " +
 				strings.ReplaceAll(more, "NAME", name) + "}\n"
 		}
 	}
@@ -518,11 +565,15 @@ func TestVersionsOfTriggers(t *testing.T) {
 	testkit.Equal(t, "answer of the trigger that stayed", fire("time-moving"), "three")
 	testkit.Equal(t, "answer of one that names a version", fire("queue-number"), "one")
 
-	r.Write("specs/functions.yaml", specs+"---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: lost}\nspec: {functionref: {name: hello, version: \"9\"}, cron: \"0 8 * * *\"}\n")
+	r.Write("specs/functions.yaml", specs+"---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: "+
+		"lost}\nspec: {functionref: {name: hello, version: \"9\"}, cron: \"0 8 * * *\"}\n")
 	// N-029: a trigger of a version that is not there is refused, with both names
-	s.In(t).Attempt(r, "shop", "specs/functions.yaml:", "time-trigger lost names hello:9", `function hello has no version "9"; the newest is`)
-	r.Write("specs/functions.yaml", specs+"---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: again}\nspec: {functionref: {name: hello}, relativeurl: /api/hello}\n")
+	s.In(t).Attempt(r, "shop", "specs/functions.yaml:", "time-trigger lost names hello:9",
+		`function hello has no version "9"; the newest is`)
+	r.Write("specs/functions.yaml", specs+"---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: "+
+		"again}\nspec: {functionref: {name: hello}, relativeurl: /api/hello}\n")
 	// N-029: two triggers on one route are refused, with both names
-	s.In(t).Attempt(r, "shop", "specs/functions.yaml:", "of HTTPTrigger again conflicts with", "of HTTPTrigger hello at specs/functions.yaml:")
+	s.In(t).Attempt(r, "shop", "specs/functions.yaml:", "of HTTPTrigger again conflicts with",
+		"of HTTPTrigger hello at specs/functions.yaml:")
 	testkit.Equal(t, "answer after what was refused", fire("time-moving"), "three")
 }

@@ -73,8 +73,10 @@ func TestStreamedBodyElsewhere(t *testing.T) {
 	runner, router := site.NewStopped(t, site.Engine{Bucket: on.Bucket}), site.NewStopped(t, site.Engine{})
 	s := site.NewStopped(t, on, "LANDFALL_ROUTER=127.0.0.1:"+router.Port, "LANDFALL_ROLE_SECRET="+site.RoleSecret)
 	s.Env = append(s.Env, "LANDFALL_URL="+s.URL)
-	runner.Env = append(runner.Env, "LANDFALL_ROLE=runner", "LANDFALL_REGISTRY=127.0.0.1:"+s.Port, "LANDFALL_ROLE_SECRET="+site.RoleSecret)
-	router.Env = append(router.Env, "LANDFALL_ROLE=router", "LANDFALL_RUNNERS=127.0.0.1:"+runner.Port, "LANDFALL_ROLE_SECRET="+site.RoleSecret)
+	runner.Env = append(runner.Env, "LANDFALL_ROLE=runner", "LANDFALL_REGISTRY=127.0.0.1:"+s.Port,
+		"LANDFALL_ROLE_SECRET="+site.RoleSecret)
+	router.Env = append(router.Env, "LANDFALL_ROLE=router", "LANDFALL_RUNNERS=127.0.0.1:"+runner.Port,
+		"LANDFALL_ROLE_SECRET="+site.RoleSecret)
 	s.Start()
 	runner.Start()
 	router.Start()
@@ -95,11 +97,13 @@ func streamsBodies(s *site.Site, others ...*site.Site) {
 		if name == "count" {
 			most = "1Mi"
 		}
-		spec = strings.Replace(spec, entry, entry+"  stream_body: true\n  max_body: "+most+"\n  concurrency: 1\n  functionTimeout: 120\n"+
+		spec = strings.Replace(spec, entry, entry+"  stream_body: true\n  max_body: "+most+
+			"\n  concurrency: 1\n  functionTimeout: 120\n"+
 			"  resources: {limits: {memory: 64Mi}}\n", 1)
 	}
 	spec = strings.Replace(spec, "relativeurl: /api/early", "relativeurl: /api/early, access: token", 1)
-	r.Write("specs/functions.yaml", spec, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page", "hash/hash.py", `import hashlib
+	r.Write("specs/functions.yaml", spec, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
+		"hash/hash.py", `import hashlib
 from flask import request
 
 
@@ -131,8 +135,10 @@ def main(event):
 	address := func(name string) string { return s.At("shop", "/api/"+name) }
 
 	small := sha256.Sum256([]byte("small"))
-	testkit.Equal(t, "a small body", text(s, upload(s, address("hash"), strings.NewReader("small"))), "5 "+hex.EncodeToString(small[:])+" 5")
-	warm := text(s, upload(s, address("hash"), io.LimitReader(repeated("0123456789abcdef"), size/4))) // what a process takes for any body
+	testkit.Equal(t, "a small body", text(s, upload(s, address("hash"), strings.NewReader("small"))),
+		"5 "+hex.EncodeToString(small[:])+" 5")
+	// what a process takes for any body
+	warm := text(s, upload(s, address("hash"), io.LimitReader(repeated("0123456789abcdef"), size/4)))
 	testkit.Contains(t, site.Told{warm}, "16777216 ")
 	sum, all := sha256.New(), append([]*site.Site{s}, others...)
 	var before []int
@@ -149,7 +155,8 @@ def main(event):
 	}
 	var x landfall.Execution
 	s.Eventually("the execution is on record", func() bool {
-		return s.Do(t.Context(), http.MethodGet, "/executions/"+large.Header.Get("Landfall-Execution"), nil, &x) == nil && !x.Finished.IsZero()
+		return s.Do(t.Context(), http.MethodGet, "/executions/"+large.Header.Get("Landfall-Execution"), nil, &x) == nil &&
+			!x.Finished.IsZero()
 	})
 	testkit.Equal(t, "bytes of the recorded execution", x.Input, int64(size))
 
@@ -194,7 +201,8 @@ def main(event):
 
 	// A body that is too large is refused, said or not; one that breaks off costs no process.
 	testkit.Equal(t, "first call", text(s, upload(s, address("count"), strings.NewReader("123"))), "1 3")
-	said, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address("count"), io.LimitReader(repeated("x"), limit+1))
+	said, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address("count"),
+		io.LimitReader(repeated("x"), limit+1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +211,8 @@ def main(event):
 		testkit.Equal(t, "status of what is said to be too large", answer.StatusCode, http.StatusRequestEntityTooLarge)
 		_ = answer.Body.Close()
 	}
-	testkit.Equal(t, "status of what is too large", upload(s, address("count"), io.LimitReader(repeated("0123456789abcdef"), limit+1)).StatusCode,
+	testkit.Equal(t, "status of what is too large",
+		upload(s, address("count"), io.LimitReader(repeated("0123456789abcdef"), limit+1)).StatusCode,
 		http.StatusRequestEntityTooLarge)
 	in, out = io.Pipe()
 	half, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address("count"), in)
@@ -228,7 +237,8 @@ def main(event):
 		}
 		return true
 	})
-	if got := text(s, upload(s, "http://localhost:"+s.Port+"/r/default/shop/count", strings.NewReader("1"))); !strings.HasSuffix(got, " 1") {
+	if got := text(s, upload(s, "http://localhost:"+s.Port+"/r/default/shop/count",
+		strings.NewReader("1"))); !strings.HasSuffix(got, " 1") {
 		t.Errorf("at /r/: got %q", got)
 	}
 }

@@ -40,15 +40,18 @@ func TestVersionDelete(t *testing.T) {
 	versions := site.List[client.Version](s, "/functions/hello/versions")
 	first, second := string(versions[0].UID), string(versions[1].UID)
 	// A-040, A-041, C-024, N-036
-	refused(4, "function version delete --name hello --version 1", "function hello no. 1 (hello-"+first+") is in use by the alias prod",
-		"landfall function alias update hello prod VERSION", "the release "+first, "landfall release expire shop "+first, "nothing was deleted")
+	refused(4, "function version delete --name hello --version 1",
+		"function hello no. 1 (hello-"+first+") is in use by the alias prod",
+		"landfall function alias update hello prod VERSION", "the release "+first, "landfall release expire shop "+first,
+		"nothing was deleted")
 	refused(4, "function version delete hello 3", "which is live")
 	refused(4, "function version delete hello all", "no. 1", "no. 2", "no. 3")
 	refused(3, "function version delete hello 7", `has no version "7"`)
 	refused(3, "function version delete bye 1", "there is no function bye")
 	refused(4, "package version delete hello-pkg 2", "function hello no. 2", "package hello-pkg no. 2")
 	// B-134: all or nothing
-	testkit.Equal(t, "versions after what was refused", numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"), "1 2 3; 1 2 3")
+	testkit.Equal(t, "versions after what was refused",
+		numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"), "1 2 3; 1 2 3")
 
 	s.Landfall("release", "expire", "shop", second)
 	said := s.Landfall("function", "version", "delete", "--name", "hello", "--version", "2")
@@ -59,13 +62,15 @@ func TestVersionDelete(t *testing.T) {
 	testkit.Equal(t, "versions of its package", numbers(s, "/packages/hello-pkg"), "1 2 3")
 	refused(3, "function version delete hello 2", `has no version "2"`)
 	refused(3, "function invoke hello:2", `has no version "2"`)
-	testkit.Equal(t, "what the others say", strings.TrimSpace(s.Landfall("fn", "invoke", "hello:1"))+strings.TrimSpace(s.Landfall("fn", "invoke", "hello:3")), "13")
+	testkit.Equal(t, "what the others say", strings.TrimSpace(s.Landfall("fn", "invoke", "hello:1"))+
+		strings.TrimSpace(s.Landfall("fn", "invoke", "hello:3")), "13")
 
 	// B-079, C-004: a push goes on as if nothing had happened, and no number comes twice.
 	site.AddVersion(s, r, "4", true)
 	s.Landfall("function", "version", "delete", "hello", "4")
 	// B-060, B-061
-	testkit.Equal(t, "latest after the newest was deleted", strings.TrimSpace(s.Landfall("function", "invoke", "hello")), "3")
+	testkit.Equal(t, "latest after the newest was deleted",
+		strings.TrimSpace(s.Landfall("function", "invoke", "hello")), "3")
 	site.AddVersion(s, r, "5", false)
 	testkit.Equal(t, "versions after another push", numbers(s, "/functions/hello"), "1 3 5")
 
@@ -77,7 +82,8 @@ func TestVersionDelete(t *testing.T) {
 	// B-133: one that no function uses any more
 	said = s.Landfall("pkg", "version", "delete", "hello-pkg", "2")
 	testkit.Contains(t, site.Told{said}, "package hello-pkg-"+second)
-	testkit.Equal(t, "versions at the end", numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"), "3 5; 3 4 5")
+	testkit.Equal(t, "versions at the end", numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"),
+		"3 5; 3 4 5")
 	s.WantWhole()
 }
 
@@ -85,7 +91,8 @@ func TestVersionDelete(t *testing.T) {
 func TestVersionNamedByTrigger(t *testing.T) {
 	t.Parallel()
 	s, r := site.NumberedIn(t, 2)
-	specs := site.FunctionsSpec("binary-env", "hello hello") + "---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: nightly}\n" +
+	specs := site.FunctionsSpec("binary-env", "hello hello") +
+		"---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: nightly}\n" +
 		"spec: {functionref: {type: name, name: hello, version: \"1\"}, cron: '@daily'}\n"
 	r.Write("specs/functions.yaml", specs, "note.txt", "a trigger by number")
 	s.Pushed(r, "shop", "A trigger by number")
@@ -120,7 +127,8 @@ func TestFunctionDelete(t *testing.T) {
 	// A-010, A-053, B-139, C-030
 	said := s.Landfall("function", "delete", "hello", "--force")
 	testkit.Contains(t, site.Told{said}, "alias hello:prod", "function hello-", "release ")
-	for _, args := range []string{"function version list hello", "function invoke hello:1", "function alias list hello", "function delete hello"} {
+	for _, args := range []string{"function version list hello", "function invoke hello:1", "function alias list hello",
+		"function delete hello"} {
 		out, code := s.Run(t.TempDir(), strings.Fields(args)...)
 		if code != 3 || !strings.Contains(out, "there is no function hello") {
 			t.Errorf("%s: exit code %d: %s, want 3: there is no function hello", args, code, out)
@@ -133,20 +141,25 @@ func TestFunctionDelete(t *testing.T) {
 func TestVersionShown(t *testing.T) {
 	t.Parallel()
 	s := site.Numbered(t, 2)
-	said := s.Landfall("function", "version", "update", "--name", "hello", "--version", "1", "--description", "The first one")
+	said := s.Landfall("function", "version", "update", "--name", "hello", "--version", "1", "--description",
+		"The first one")
 	// C-017
 	testkit.Contains(t, site.Told{said}, "description:", "The first one")
 	testkit.Contains(t, site.Told{s.Landfall("function", "version", "list", "hello")}, "The first one")
 	// C-018
-	site.WantRefused(t, s.Refused(http.MethodPut, "/functions/hello/versions/1", map[string]any{"description": "x", "label": "v1"}), landfall.Invalid, "label")
-	testkit.Equal(t, "described", s.Landfall("function", "version", "describe", "hello:1"), s.Landfall("function", "version", "show", "hello:1"))
+	site.WantRefused(t, s.Refused(http.MethodPut, "/functions/hello/versions/1",
+		map[string]any{"description": "x", "label": "v1"}), landfall.Invalid, "label")
+	testkit.Equal(t, "described", s.Landfall("function", "version", "describe", "hello:1"),
+		s.Landfall("function", "version", "show", "hello:1"))
 	// A-017, A-024, A-026
-	testkit.Contains(t, site.Told{s.Landfall("function", "show", "hello", "-o", "json")}, `"FunctionMaster"`, `"hello_master"`, `"hello_latest"`, `"hello_prod"`)
+	testkit.Contains(t, site.Told{s.Landfall("function", "show", "hello", "-o", "json")}, `"FunctionMaster"`,
+		`"hello_master"`, `"hello_latest"`, `"hello_prod"`)
 
 	dir := t.TempDir()
 	for what, args := range map[string][]string{
 		"function": {"function", "version", "download", "hello", "1", "--file", filepath.Join(dir, "function.zip")},
-		"package":  {"package", "version", "download", "--name", "hello-pkg", "--version", "1", "--file", filepath.Join(dir, "package.zip")},
+		"package": {"package", "version", "download", "--name", "hello-pkg", "--version", "1", "--file",
+			filepath.Join(dir, "package.zip")},
 	} {
 		s.Landfall(args...)
 		archive, err := zip.OpenReader(filepath.Join(dir, what+".zip"))
@@ -180,7 +193,8 @@ func TestVersionOfLargeFile(t *testing.T) {
 	ballast := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(ballast) // it never fails
 	for name, content := range map[string][]byte{
-		"user.py": []byte("import os\ndef main():\n    return str(os.path.getsize(os.path.join(os.path.dirname(__file__), 'ballast')))\n"), "ballast": ballast,
+		"user.py": []byte("import os\ndef main():\n    return str(os.path.getsize(os.path.join(os.path.dirname(__file__), " +
+			"'ballast')))\n"), "ballast": ballast,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)

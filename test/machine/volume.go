@@ -50,7 +50,8 @@ func NewVolumeOf(t testing.TB, user int, size int64, data string, subfolders ...
 		}
 	}
 	var script strings.Builder
-	fmt.Fprintf(&script, "set -e; mount --make-rprivate /; mount -t tmpfs -o size=%d,mode=0700,nr_inodes=20k,uid=%[2]d,gid=%[2]d tmpfs %s", size, user, v.Folder)
+	fmt.Fprintf(&script, "set -e; mount --make-rprivate /; mount -t tmpfs -o "+
+		"size=%d,mode=0700,nr_inodes=20k,uid=%[2]d,gid=%[2]d tmpfs %s", size, user, v.Folder)
 	for _, name := range subfolders {
 		on, at := filepath.Join(v.Folder, name), filepath.Join(data, name)
 		fmt.Fprintf(&script, "; mkdir -p %s %s; mount --bind %s %s", on, at, on, at)
@@ -89,7 +90,8 @@ func (v *Volume) Enter() []string {
 			return line
 		}
 		user := strconv.Itoa(v.user)
-		return append(line, "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "env", "--chdir=/", "HOME="+v.Folder)
+		return append(line, "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "env", "--chdir=/",
+			"HOME="+v.Folder)
 	}
 	// Whoever is root there is the user that the tests are, and is that user again in a namespace below.
 	return []string{"nsenter", "--target", v.pid, "--user", "--mount", "--preserve-credentials", "--",

@@ -28,7 +28,8 @@ func museum(t *testing.T) (s *site.Site, pages map[string]string) {
 	second := s.Pushed(r, "shop", "Winter comes")
 	r.Checkout("feature/lamps")
 	r.Write("site/lamps.html", "<h1>Lamps</h1>")
-	s.Pushed(r, "shop", "A page for lamps that has a long title, since people write long titles, and no two of them write the same")
+	s.Pushed(r, "shop",
+		"A page for lamps that has a long title, since people write long titles, and no two of them write the same")
 	r.Checkout("main")
 	r.Write("specs/app.yaml", "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop}\nspec:\n  statics: []\n")
 	broken := r.Commit("A word too many")
@@ -36,8 +37,10 @@ func museum(t *testing.T) (s *site.Site, pages map[string]string) {
 	s.Call(http.MethodPut, "/apps/shop/tags/beta", map[string]string{"release": string(first)}, nil)
 	s.Call(http.MethodPost, "/apps/shop/rollback", map[string]string{"reason": "the checkout was broken"}, nil)
 	towels := s.Repository(s.App("towels"))
-	towels.Write("specs/app.yaml", site.AppSpec("towels", `build: {command: "sh build.sh", outputs: [site]}`), "site/index.html", "<h1>Towels</h1>", "build.sh",
-		"printf '\\033[1m> towels@1.0.0 build\\033[0m\\n\\033[36minfo\\033[0m 12 pages\\n\\033[33mwarn\\033[0m an image without a size\\n"+
+	towels.Write("specs/app.yaml", site.AppSpec("towels", `build: {command: "sh build.sh", outputs: [site]}`),
+		"site/index.html", "<h1>Towels</h1>", "build.sh",
+		"printf '\\033[1m> towels@1.0.0 build\\033[0m\\n\\033[36minfo\\033[0m 12 pages\\n\\033[33mwarn\\033[0m an image "+
+			"without a size\\n"+
 			"\\033[31merror\\033[0m src/cart.js:14 total is not defined\\n'; exit 1")
 	torn := towels.Commit("Weave them")
 	towels.Push("HEAD")
@@ -48,8 +51,10 @@ func museum(t *testing.T) (s *site.Site, pages map[string]string) {
 	return s, map[string]string{
 		"apps": "/", "app": "/apps/shop", "app-empty": "/apps/empty", "release": "/apps/shop/releases/" + string(second),
 		"diff": "/apps/shop/diff?from=" + string(first) + "&to=" + string(second),
-		"run":  "/runs/" + good.ID, "run-failed": "/runs/" + s.Finished("shop", broken).ID, "run-build": "/runs/" + s.Finished("towels", torn).ID,
-		"promote": "/apps/shop/promote?release=" + string(second), "rollback": "/apps/shop/rollback?release=" + string(second), "resume": "/apps/shop/resume",
+		"run":  "/runs/" + good.ID, "run-failed": "/runs/" + s.Finished("shop", broken).ID,
+		"run-build": "/runs/" + s.Finished("towels", torn).ID,
+		"promote":   "/apps/shop/promote?release=" + string(second),
+		"rollback":  "/apps/shop/rollback?release=" + string(second), "resume": "/apps/shop/resume",
 		"missing": "/nothing/of/the/kind",
 	}
 }
@@ -171,12 +176,14 @@ func TestHostileRepositoryInABrowser(t *testing.T) {
 	s := site.New(t)
 	app := s.App("shop")
 	r := s.Repository(app)
-	r.Write("specs/app.yaml", site.AppSpec("shop"), "site/index.html", "one", "site/"+strings.ReplaceAll(evil, "/", "-")+".html", "two")
+	r.Write("specs/app.yaml", site.AppSpec("shop"), "site/index.html", "one",
+		"site/"+strings.ReplaceAll(evil, "/", "-")+".html", "two")
 	r.Commit("One")
 	r.Checkout(`<svg/onload=alert(3)>"'{{1}}`)
 	r.Push("HEAD:refs/heads/main")
-	r.Write("build.sh", "printf '\\033[31m"+evil+"\\033[0m \\342\\200\\256evil\\n'", "site/"+strings.ReplaceAll(evil, "/", "-")+".html", "three",
-		"specs/app.yaml", site.AppSpec("shop", `build: {command: "sh build.sh", outputs: [site]}`))
+	r.Write("build.sh", "printf '\\033[31m"+evil+"\\033[0m \\342\\200\\256evil\\n'",
+		"site/"+strings.ReplaceAll(evil, "/", "-")+".html", "three", "specs/app.yaml",
+		site.AppSpec("shop", `build: {command: "sh build.sh", outputs: [site]}`))
 	r.Commit(evil)
 	r.Push("HEAD")
 	run := s.Finished("shop", r.Head())
@@ -185,19 +192,22 @@ func TestHostileRepositoryInABrowser(t *testing.T) {
 	b := browser.NewTab(t, s, browser.Look{Script: true, Width: 1000, Scheme: "light"})
 	b.SignIn(s.Token)
 	for _, path := range []string{
-		"/", "/apps/shop", "/apps/shop/releases/" + string(run.Release), "/apps/shop/diff?from=live&to=" + string(run.Release),
-		"/apps/shop/promote?release=" + string(run.Release), "/runs/" + run.ID,
+		"/", "/apps/shop", "/apps/shop/releases/" + string(run.Release),
+		"/apps/shop/diff?from=live&to=" + string(run.Release), "/apps/shop/promote?release=" + string(run.Release),
+		"/runs/" + run.ID,
 	} {
 		b.Open(path)
 		// N-042: markup and control characters of a branch, a message, a path and a log are inert on pages
-		testkit.Equal(t, "what "+path+" has of theirs", browser.Value[int](b, `document.querySelectorAll("img, script:not([src^='/static/']), [onerror], [onload]").length`), 0)
+		testkit.Equal(t, "what "+path+" has of theirs", browser.Value[int](b,
+			`document.querySelectorAll("img, script:not([src^='/static/']), [onerror], [onload]").length`), 0)
 		if text := b.Text(); strings.ContainsAny(text, "\u202e\x1b") {
 			t.Errorf("%s has control characters: %q", path, text)
 		}
 		b.WantUsable(path)
 	}
 	wantReads(t, b, evil, `\u202eevil`, "<-script>.html", `<svg/onload=alert(3)>"'{{1}}`)
-	testkit.Equal(t, "the colour of the log", browser.Value[string](b, `document.querySelector(".log .fg1").textContent`), evil)
+	testkit.Equal(t, "the colour of the log",
+		browser.Value[string](b, `document.querySelector(".log .fg1").textContent`), evil)
 }
 
 // A token that may only look can look, and change nothing.
@@ -214,7 +224,8 @@ func TestPagesOfAReader(t *testing.T) {
 	}
 	const reader = "a token that may look and not touch, and is long"
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader", Scope: landfall.ScopeRead})
+		return tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader",
+			Scope: landfall.ScopeRead})
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)

@@ -25,14 +25,15 @@ func guarded(s *site.Site, app string) *site.Repository {
 	var made client.App
 	s.Call(http.MethodPost, "/apps", client.NewApp{Name: app, Namespace: "of-" + app}, &made)
 	r := s.Repository(made)
-	specs := strings.Replace(site.FunctionsSpec("python-env", "tell tell.main"), "name: tell}\nspec: {functionref", "name: open}\nspec: {functionref", 1) + `---
+	specs := strings.Replace(site.FunctionsSpec("python-env", "tell tell.main"), "name: tell}\nspec: {functionref",
+		"name: open}\nspec: {functionref", 1) + `---
 apiVersion: fission.io/v1
 kind: HTTPTrigger
 metadata: {name: closed}
 spec: {functionref: {name: tell}, methods: [GET, POST], relativeurl: /api/closed, access: signed-in}
 `
-	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec(app), "site/index.html", "page of "+app, "site/app.0123456789abcdef.js", "1",
-		"tell/tell.py", `import json
+	r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec(app), "site/index.html", "page of "+app,
+		"site/app.0123456789abcdef.js", "1", "tell/tell.py", `import json
 
 
 def main(event):
@@ -58,7 +59,8 @@ func TestSignedInRoute(t *testing.T) {
 		t.Errorf("sent to %s, want the control host", to)
 	}
 	form, at := p.Open(address)
-	if !strings.Contains(form.Body, `name="token"`) || !strings.Contains(form.Header.Get("Content-Security-Policy"), "form-action 'self' http://shop.localhost:"+s.Port) {
+	if !strings.Contains(form.Body, `name="token"`) ||
+		!strings.Contains(form.Header.Get("Content-Security-Policy"), "form-action 'self' http://shop.localhost:"+s.Port) {
 		t.Errorf("got %s with %v, want the form, which may lead to the release", form.Body, form.Header)
 	}
 	answer, at := p.SignIn(at, s.Token)
@@ -88,10 +90,12 @@ func TestSignedInRoute(t *testing.T) {
 	testkit.Equal(t, "what a program is asked for", refused.Header.Get("WWW-Authenticate"), "Bearer")
 	testkit.Equal(t, "type of a program's answer", refused.Header.Get("Content-Type"), "application/problem+json")
 	for _, headers := range [][]string{{"Sec-Fetch-Dest", "iframe"}, {"Accept", "application/json"}} {
-		testkit.Equal(t, "status with "+headers[1], program.Ask(http.MethodGet, address, "", headers...).Status, http.StatusUnauthorized)
+		testkit.Equal(t, "status with "+headers[1], program.Ask(http.MethodGet, address, "", headers...).Status,
+			http.StatusUnauthorized)
 	}
 	testkit.Equal(t, "status of a POST", program.Ask(http.MethodPost, address, "").Status, http.StatusUnauthorized)
-	testkit.Equal(t, "status with a wrong token", program.Ask(http.MethodGet, address, "", "Accept", "*/*", "Authorization", "Bearer wrong").Status, 401)
+	testkit.Equal(t, "status with a wrong token",
+		program.Ask(http.MethodGet, address, "", "Accept", "*/*", "Authorization", "Bearer wrong").Status, 401)
 	held := program.Ask(http.MethodGet, address, "", "Authorization", "Bearer "+s.Token)
 	if held.Status != http.StatusOK || strings.Contains(held.Body, s.Token) {
 		t.Errorf("with a token: got %d %s, want 200 without the token", held.Status, held.Body)
@@ -122,7 +126,8 @@ func TestSignedInInABrowser(t *testing.T) {
 	b.Do("open the function", chromedp.Navigate(s.At("shop", "/api/closed")))
 	b.Fill("#token", s.Token)
 	b.Press("main form button")
-	b.Until("the function's answer", fmt.Sprintf(`location.host === "shop.localhost:%s" && document.body.innerText.includes("GET")`, s.Port))
+	b.Until("the function's answer",
+		fmt.Sprintf(`location.host === "shop.localhost:%s" && document.body.innerText.includes("GET")`, s.Port))
 	testkit.Equal(t, "cookies that scripts see", browser.Value[string](b, `document.cookie`), "")
 	b.Do("open the app", chromedp.Navigate(s.At("shop", "/")))
 	browser.Value[bool](b, `fetch("/api/closed", {method: "POST"}).then((r) => { document.title = r.status }), true`)
@@ -151,10 +156,12 @@ func TestSignedInPreviews(t *testing.T) {
 			testkit.Equal(t, method+" "+path+" for a stranger", a.Status, http.StatusUnauthorized)
 		}
 	}
-	testkit.Equal(t, "a trigger by name", program.Ask(http.MethodPost, s.URL+"/r/of-shop/shop:"+string(one)+"/open", "").Status, http.StatusUnauthorized)
+	testkit.Equal(t, "a trigger by name", program.Ask(http.MethodPost, s.URL+"/r/of-shop/shop:"+string(one)+"/open",
+		"").Status, http.StatusUnauthorized)
 	site.WantServed(t, s, "shop", "/", "new page")
 	site.WantServed(t, s, now, "/", "new page") // it is live
-	testkit.Equal(t, "a file with a token", program.Ask(http.MethodGet, s.At(old, "/"), "", "Authorization", "Bearer "+s.Token).Body, "page of shop")
+	testkit.Equal(t, "a file with a token",
+		program.Ask(http.MethodGet, s.At(old, "/"), "", "Authorization", "Bearer "+s.Token).Body, "page of shop")
 
 	_, at := p.Open(s.At(old, "/?a=b"))
 	answer, at := p.SignIn(at, s.Token)
@@ -222,47 +229,58 @@ func TestSignedInAdversaries(t *testing.T) {
 	testkit.Equal(t, "a code at another host", begins(p, zoo, good), http.StatusBadRequest)
 	testkit.Equal(t, "a code that was changed", begins(p, shop, good+"A"), http.StatusBadRequest)
 	testkit.Equal(t, "no code", begins(p, shop, ""), http.StatusBadRequest)
-	testkit.Equal(t, "the session as a code", begins(p, shop, p.Cookies["localhost:"+s.Port]["__Host-landfall"]), http.StatusBadRequest)
+	testkit.Equal(t, "the session as a code", begins(p, shop, p.Cookies["localhost:"+s.Port]["__Host-landfall"]),
+		http.StatusBadRequest)
 	testkit.Equal(t, "the code", begins(p, shop, good), http.StatusSeeOther)
 	testkit.Equal(t, "the code again", begins(p, shop, good), http.StatusBadRequest)
 
 	// A cookie is good at its host.
 	thief.Cookies[zoo] = map[string]string{"__Host-landfall-visit": visit}
-	testkit.Equal(t, "the cookie of one app at another", thief.Ask(http.MethodGet, "http://"+zoo+closed, "", "Accept", "*/*").Status, http.StatusUnauthorized)
+	testkit.Equal(t, "the cookie of one app at another",
+		thief.Ask(http.MethodGet, "http://"+zoo+closed, "", "Accept", "*/*").Status, http.StatusUnauthorized)
 	testkit.Equal(t, "the session at a release", func() int {
 		thief.Cookies[shop] = map[string]string{
-			"__Host-landfall": p.Cookies["localhost:"+s.Port]["__Host-landfall"], "__Host-landfall-visit": p.Cookies["localhost:"+s.Port]["__Host-landfall"]}
+			"__Host-landfall":       p.Cookies["localhost:"+s.Port]["__Host-landfall"],
+			"__Host-landfall-visit": p.Cookies["localhost:"+s.Port]["__Host-landfall"]}
 		return thief.Ask(http.MethodGet, "http://"+shop+closed, "", "Accept", "*/*").Status
 	}(), http.StatusUnauthorized)
 
 	// Pages of other hosts cannot act with it.
 	for _, headers := range [][]string{
-		{"Origin", "http://" + zoo}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, {"Origin", "null"}, {},
+		{"Origin", "http://" + zoo}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest",
+			"document"}, {"Origin", "null"}, {},
 	} {
-		testkit.Equal(t, strings.Join(headers, " "), p.Ask(http.MethodPost, "http://"+shop+closed, "", headers...).Status, http.StatusForbidden)
+		testkit.Equal(t, strings.Join(headers, " "), p.Ask(http.MethodPost, "http://"+shop+closed, "", headers...).Status,
+			http.StatusForbidden)
 	}
-	testkit.Equal(t, "a page in a frame of another app", p.Ask(http.MethodGet, "http://"+shop+closed, "", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate",
-		"Sec-Fetch-Dest", "iframe").Status, http.StatusForbidden)
-	testkit.Equal(t, "a script in a page of another app", p.Ask(http.MethodGet, "http://"+shop+closed, "", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors",
-		"Sec-Fetch-Dest", "script").Status, http.StatusForbidden)
-	testkit.Equal(t, "a link", p.Ask(http.MethodGet, "http://"+shop+closed, "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
-		"Sec-Fetch-Dest", "document").Status, http.StatusOK)
-	testkit.Equal(t, "its own page", p.Ask(http.MethodPost, "http://"+shop+closed, "", "Origin", "http://"+shop).Status, http.StatusOK)
+	testkit.Equal(t, "a page in a frame of another app",
+		p.Ask(http.MethodGet, "http://"+shop+closed, "", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate",
+			"Sec-Fetch-Dest", "iframe").Status, http.StatusForbidden)
+	testkit.Equal(t, "a script in a page of another app",
+		p.Ask(http.MethodGet, "http://"+shop+closed, "", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors",
+			"Sec-Fetch-Dest", "script").Status, http.StatusForbidden)
+	testkit.Equal(t, "a link", p.Ask(http.MethodGet, "http://"+shop+closed, "", "Sec-Fetch-Site", "cross-site",
+		"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document").Status, http.StatusOK)
+	testkit.Equal(t, "its own page", p.Ask(http.MethodPost, "http://"+shop+closed, "", "Origin", "http://"+shop).Status,
+		http.StatusOK)
 
 	// Nobody is sent anywhere but to a release.
 	challenge := "&for=sha256%3A" + strings.Repeat("0", 64)
 	for _, to := range []string{
-		"https://example.com/", "//example.com/", "http://example.com:" + s.Port + "/", "http://" + shop + "@example.com/", "http://x:y@" + shop + "/",
-		"http://shop.localhost:1/", "https://" + shop + "/", "http://localhost:" + s.Port + "/", "http://127.0.0.1:" + s.Port + "/", "javascript:alert(1)",
-		"http://shop.localhost.example.com/", "http://shop.localhost:" + s.Port + "//example.com/", "http://a.b.c.localhost:" + s.Port + "/", "/", "", "%zz",
+		"https://example.com/", "//example.com/", "http://example.com:" + s.Port + "/", "http://" + shop + "@example.com/",
+		"http://x:y@" + shop + "/", "http://shop.localhost:1/", "https://" + shop + "/", "http://localhost:" + s.Port + "/",
+		"http://127.0.0.1:" + s.Port + "/", "javascript:alert(1)", "http://shop.localhost.example.com/",
+		"http://shop.localhost:" + s.Port + "//example.com/", "http://a.b.c.localhost:" + s.Port + "/", "/", "", "%zz",
 	} {
 		a := p.Ask(http.MethodGet, s.URL+"/visit?to="+url.QueryEscape(to)+challenge, "")
 		if a.Status != http.StatusBadRequest || a.Header.Get("Location") != "" {
 			t.Errorf("%s: got %d to %q, want 400", to, a.Status, a.Header.Get("Location"))
 		}
 	}
-	testkit.Equal(t, "no challenge", p.Ask(http.MethodGet, s.URL+"/visit?to="+url.QueryEscape("http://"+shop+"/"), "").Status, http.StatusBadRequest)
-	testkit.Equal(t, "an app that there is not", p.Ask(http.MethodGet, s.URL+"/visit?to="+url.QueryEscape("http://bank.localhost:"+s.Port+"/")+challenge, "").Status,
+	testkit.Equal(t, "no challenge", p.Ask(http.MethodGet, s.URL+"/visit?to="+url.QueryEscape("http://"+shop+"/"),
+		"").Status, http.StatusBadRequest)
+	testkit.Equal(t, "an app that there is not",
+		p.Ask(http.MethodGet, s.URL+"/visit?to="+url.QueryEscape("http://bank.localhost:"+s.Port+"/")+challenge, "").Status,
 		http.StatusForbidden)
 }
 

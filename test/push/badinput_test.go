@@ -62,23 +62,27 @@ func TestPushOfNothing(t *testing.T) {
 
 func TestPushOverALimit(t *testing.T) {
 	t.Parallel()
-	s := site.New(t, "LANDFALL_MAX_FILES=5", "LANDFALL_MAX_FILE_BYTES=20000000", "LANDFALL_MAX_COMMIT_BYTES=30000000", "LANDFALL_MAX_PUSH=25000000")
+	s := site.New(t, "LANDFALL_MAX_FILES=5", "LANDFALL_MAX_FILE_BYTES=20000000", "LANDFALL_MAX_COMMIT_BYTES=30000000",
+		"LANDFALL_MAX_PUSH=25000000")
 	for _, test := range []struct {
 		app   string
 		files []string
 		says  []string
 	}{
-		{"files", []string{"index.html", "", "1", "", "2", "", "3", "", "4", "", "5", ""}, []string{"the commit has 6 files", "the limit is 5", "LANDFALL_MAX_FILES"}},
+		{"files", []string{"index.html", "", "1", "", "2", "", "3", "", "4", "", "5", ""},
+			[]string{"the commit has 6 files", "the limit is 5", "LANDFALL_MAX_FILES"}},
 		{
 			"file", []string{"index.html", "", "large.bin", strings.Repeat("0123456789", 2_000_001)},
 			[]string{`"large.bin" has 20000010 bytes`, "the limit is 20000000 bytes", "LANDFALL_MAX_FILE_BYTES"},
 		},
 		{
-			"commit", []string{"index.html", "", "a", strings.Repeat("0123456789", 1_900_000), "b", strings.Repeat("9876543210", 1_900_000)},
+			"commit", []string{"index.html", "", "a", strings.Repeat("0123456789", 1_900_000), "b",
+				strings.Repeat("9876543210", 1_900_000)},
 			[]string{"38000000 bytes", "the limit is 30000000 bytes", "LANDFALL_MAX_COMMIT_BYTES"},
 		},
 		{
-			"spec", []string{"specs/app.yaml", "# " + strings.Repeat("0123456789\n# ", 700_000), "specs/more.yaml", strings.Repeat("#", 700_000)},
+			"spec", []string{"specs/app.yaml", "# " + strings.Repeat("0123456789\n# ", 700_000), "specs/more.yaml",
+				strings.Repeat("#", 700_000)},
 			[]string{"spec files: 9800002 bytes; the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES"},
 		},
 	} {
@@ -146,15 +150,18 @@ func TestPushOfBadSpecs(t *testing.T) {
 	// N-009: YAML that does not parse is named by file and line, in the output of the push.
 	attempt(t, []string{app, "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop\n"}, "specs/app.yaml:")
 	// N-009: so are unknown fields, with the nearest known name.
-	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "static:", "statics:", 1)}, "specs/app.yaml:5", `"statics"`, "static")
+	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "static:", "statics:", 1)}, "specs/app.yaml:5",
+		`"statics"`, "static")
 	// N-009: duplicate keys.
 	attempt(t, []string{app, site.AppSpec("shop", "config: {a: 1, a: 2}")}, "specs/app.yaml:7", "a")
 	// N-009: and duplicate names, with both places.
-	attempt(t, []string{"specs/more.yaml", site.FunctionSpec("hello")}, "specs/more.yaml:", "specs/hello.yaml:", "already defined")
+	attempt(t, []string{"specs/more.yaml", site.FunctionSpec("hello")}, "specs/more.yaml:", "specs/hello.yaml:",
+		"already defined")
 
 	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 9; i++ {
-		bomb += fmt.Sprintf("    a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+		bomb += fmt.Sprintf("    a%d: &a%d [%s]\n", i, i,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
 	}
 	for _, text := range []string{
 		site.AppSpec("shop", "config:", "  "+bomb),
@@ -169,13 +176,15 @@ func TestPushOfBadSpecs(t *testing.T) {
 	}
 
 	// N-011: a function that names no environment is refused before anything is created.
-	attempt(t, []string{hello, strings.Replace(site.FunctionSpec("hello"), "  environment: {name: python}\n", "", 1)}, "specs/hello.yaml:", "hello", "environment")
+	attempt(t, []string{hello, strings.Replace(site.FunctionSpec("hello"), "  environment: {name: python}\n", "", 1)},
+		"specs/hello.yaml:", "hello", "environment")
 	// N-011: so is one whose package is not in the spec.
-	attempt(t, []string{hello, strings.Replace(site.FunctionSpec("hello"), "{name: hello-pkg}\n    functionName", "{name: helo-pkg}\n    functionName", 1)},
-		"specs/hello.yaml:", `"helo-pkg"`)
+	attempt(t, []string{hello, strings.Replace(site.FunctionSpec("hello"), "{name: hello-pkg}\n    functionName",
+		"{name: helo-pkg}\n    functionName", 1)}, "specs/hello.yaml:", `"helo-pkg"`)
 	// N-011: and a trigger without its function.
-	attempt(t, []string{"specs/route.yaml", "apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: r}\nspec:\n  relativeurl: /r\n" +
-		"  functionref: {type: name, name: nobody}\n"}, "specs/route.yaml:", `"nobody"`)
+	attempt(t, []string{"specs/route.yaml",
+		"apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: r}\nspec:\n  relativeurl: /r\n" +
+			"  functionref: {type: name, name: nobody}\n"}, "specs/route.yaml:", `"nobody"`)
 
 	// N-028: a cron expression that does not parse is refused, with file, line and character.
 	attempt(t, []string{"specs/timer.yaml", "apiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: t}\nspec:\n" +
@@ -185,13 +194,17 @@ func TestPushOfBadSpecs(t *testing.T) {
 		"  functionref: {name: hello}\n  cron: 0 0 30 2 *\n"}, "specs/timer.yaml:6", "never due")
 
 	// N-012: a src that matches nothing is an error that names its place.
-	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "src: site", "src: sites", 1)}, "specs/app.yaml:6", `"sites"`)
+	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "src: site", "src: sites", 1)},
+		"specs/app.yaml:6", `"sites"`)
 	// N-012: so is an exclude.
-	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "path: /}", "path: /, exclude: [nothing]}", 1)}, "specs/app.yaml:6", `"nothing"`)
+	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "path: /}", "path: /, exclude: [nothing]}", 1)},
+		"specs/app.yaml:6", `"nothing"`)
 	// N-012: and an archive none of whose globs matches.
-	attempt(t, []string{hello, strings.Replace(site.FunctionSpec("hello"), "hello/*.py", "hello/*.js", 1)}, "specs/hello.yaml:", "hello/*.js")
+	attempt(t, []string{hello, strings.Replace(site.FunctionSpec("hello"), "hello/*.py", "hello/*.js", 1)},
+		"specs/hello.yaml:", "hello/*.js")
 	// N-012: two static units with equal path are an error that names both places.
-	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "path: /}\n", "path: /}\n    - {src: hello, path: /}\n", 1)}, "specs/app.yaml:6", "specs/app.yaml:7")
+	attempt(t, []string{app, strings.Replace(site.AppSpec("shop"), "path: /}\n", "path: /}\n    - {src: hello, path: /}\n",
+		1)}, "specs/app.yaml:6", "specs/app.yaml:7")
 
 	r.Write(app, site.AppSpec("shop"))
 	if err := os.RemoveAll(filepath.Join(r.Dir, "specs")); err != nil {
@@ -202,7 +215,8 @@ func TestPushOfBadSpecs(t *testing.T) {
 	site.WantServed(t, s, "shop", "/", "page")
 
 	other := s.Repository(s.App("other"))
-	other.Write(app, site.AppSpec("other"), "site/index.html", "other", env, site.EnvironmentSpec, hello, site.FunctionSpec("hello"), "hello/main.py", "code")
+	other.Write(app, site.AppSpec("other"), "site/index.html", "other", env, site.EnvironmentSpec, hello,
+		site.FunctionSpec("hello"), "hello/main.py", "code")
 	s.Attempt(other, "other", "specs/hello.yaml:", `belongs to the app "shop"`, "--namespace")
 	// N-012: nor is anything made of a push that names another app's unit.
 	testkit.Equal(t, "versions of the owner's function", len(site.List[client.Version](s, "/functions/hello/versions")), 1)
@@ -212,12 +226,14 @@ func TestPushOfBadSpecs(t *testing.T) {
 func TestPushOfAnotherAppsUnit(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
-	files := []string{"site/index.html", "page", "specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"), "hello/main.py", "code"}
+	files := []string{"site/index.html", "page", "specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml",
+		site.FunctionSpec("hello"), "hello/main.py", "code"}
 	r := s.Static("shop")
 	r.Write(files...)
 	s.Pushed(r, "shop", "The owner's")
 	for app, spec := range map[string]string{
-		"other": site.AppSpec("other"), "built": site.AppSpec("built", `build: {command: "echo a long build", outputs: [site/out.txt]}`),
+		"other": site.AppSpec("other"), "built": site.AppSpec("built",
+			`build: {command: "echo a long build", outputs: [site/out.txt]}`),
 	} {
 		r := s.Repository(s.App(app))
 		r.Write(files...)
@@ -230,7 +246,8 @@ func TestPushOfAnotherAppsUnit(t *testing.T) {
 
 		id := "dryrun12" + app
 		r.Git("push", "--quiet", "origin", "HEAD:"+landfall.ApplyPrefix+id)
-		err := s.Refused(http.MethodPost, "/apps/"+app+"/applies", client.Apply{ID: id, Commit: r.Head(), Base: r.Head(), Clean: true, DryRun: true})
+		err := s.Refused(http.MethodPost, "/apps/"+app+"/applies",
+			client.Apply{ID: id, Commit: r.Head(), Base: r.Head(), Clean: true, DryRun: true})
 		site.WantRefused(t, err, landfall.Invalid, says...)
 	}
 	var own client.App
@@ -249,13 +266,15 @@ func link(r *site.Repository, target, name string) {
 	}
 }
 
-const lfsPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+const lfsPointer = "version https://git-lfs.github.com/spec/v1\noid " +
+	"sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 
 func TestPushOfLinksAndPointers(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	for i, target := range []string{
-		"../../outside.txt", "../../../../../../../../etc/passwd", "/etc/passwd", "loop", "nothing", "../site", strings.Repeat("../site/", 30) + "index.html.",
+		"../../outside.txt", "../../../../../../../../etc/passwd", "/etc/passwd", "loop", "nothing", "../site",
+		strings.Repeat("../site/", 30) + "index.html.",
 	} {
 		app := fmt.Sprintf("links-%d", i)
 		r := s.Static(app)
@@ -300,7 +319,8 @@ func TestPushOfLinksAndPointers(t *testing.T) {
 	r.Git("mv", "site/video.mp4", "video.mp4")
 	s.Pushed(r, "pointer", "Nobody serves it")
 	site.WantServed(t, s, "pointer", "/", "page")
-	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("pointing"), "pointing/main.py", lfsPointer)
+	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("pointing"), "pointing/main.py",
+		lfsPointer)
 	planned = s.Attempt(r, "pointer", "pointing/main.py", "Git LFS")
 	// N-013: and one in an archive; the release before stays.
 	testkit.Equal(t, "step", planned.Step, landfall.StepRead)
@@ -312,10 +332,11 @@ func TestPushOfUnusualNames(t *testing.T) {
 	s := site.New(t)
 	r := s.Static("shop")
 	names := []string{
-		"with space.txt", " leading and trailing ", "größe/straße.html", "日本語.txt", "e\u0301.txt", "\u00e9.txt", "🙂.txt", "Twin.html", "twin.html", "TWIN.html",
-		"-rf", "--help.txt", "%2e%2e", "%2e.txt", "%2F.txt", "100%.txt", "%zz", "a+b&c=d;e,f.txt", "question?.txt", "hash#tag.txt", "colon:name", "'quotes\"`.txt",
-		"<script>.html", "$(id).txt", "*.txt", "[x].txt", "~tilde", "@{u}", "dir.with.dots/.hidden", "a/b/c/d/e/f/g.txt", "con.txt", "trailing.", "index.html~",
-		strings.Repeat("n", 255), "..dots", "...", "\ufeffbom.txt", "semi;colon/index.html",
+		"with space.txt", " leading and trailing ", "größe/straße.html", "日本語.txt", "e\u0301.txt", "\u00e9.txt",
+		"🙂.txt", "Twin.html", "twin.html", "TWIN.html", "-rf", "--help.txt", "%2e%2e", "%2e.txt", "%2F.txt", "100%.txt",
+		"%zz", "a+b&c=d;e,f.txt", "question?.txt", "hash#tag.txt", "colon:name", "'quotes\"`.txt", "<script>.html",
+		"$(id).txt", "*.txt", "[x].txt", "~tilde", "@{u}", "dir.with.dots/.hidden", "a/b/c/d/e/f/g.txt", "con.txt",
+		"trailing.", "index.html~", strings.Repeat("n", 255), "..dots", "...", "\ufeffbom.txt", "semi;colon/index.html",
 	}
 	for i, name := range names {
 		r.Write("site/"+name, fmt.Sprintf("file %d", i))
@@ -331,7 +352,8 @@ func TestPushOfUnusualNames(t *testing.T) {
 		testkit.Equal(t, fmt.Sprintf("%d %q", p.Status, name), p.Body, fmt.Sprintf("file %d", i))
 	}
 
-	for i, name := range []string{"new\nline.txt", "tab\tname", "back\\slash.txt", "delete\x7f", "escape\x1b[31m.txt", "invalid\xff.txt"} {
+	for i, name := range []string{"new\nline.txt", "tab\tname", "back\\slash.txt", "delete\x7f", "escape\x1b[31m.txt",
+		"invalid\xff.txt"} {
 		app := fmt.Sprintf("names-%d", i)
 		r := s.Static(app)
 		r.Write("site/index.html", "page", "site/"+name, "odd")

@@ -27,7 +27,9 @@ func clone(r *site.Repository) *site.Repository {
 // runsOf returns the runs of a commit.
 func runsOf(s *site.Site, app string, commit landfall.CommitSHA) []client.Run {
 	s.T.Helper()
-	return slices.DeleteFunc(site.List[client.Run](s, "/runs?limit=1000&app="+app), func(r client.Run) bool { return r.Commit != commit })
+	return slices.DeleteFunc(site.List[client.Run](s, "/runs?limit=1000&app="+app), func(r client.Run) bool {
+		return r.Commit != commit
+	})
 }
 
 func TestBranchThatLooksLikeAnOption(t *testing.T) {
@@ -61,7 +63,8 @@ func TestBranchesShareWhatIsTheSame(t *testing.T) {
 	right := s.Pushed(r, "shop", "The same on another branch")
 	// B-029: equal content on two branches is the same version: there is no second one, and nothing is stored again.
 	testkit.Equal(t, "commits, and so releases, differ", left != right, true)
-	testkit.Equal(t, "version on the second branch", s.UnitsOf("shop", string(right))["static /"], s.UnitsOf("shop", string(left))["static /"])
+	testkit.Equal(t, "version on the second branch", s.UnitsOf("shop", string(right))["static /"],
+		s.UnitsOf("shop", string(left))["static /"])
 	testkit.EqualList(t, "new objects", site.Added(before, s.Stored("shop")), []string{})
 
 	r.Commit("Nothing new")
@@ -95,11 +98,13 @@ func TestRevertGoesBackToTheOldVersion(t *testing.T) {
 
 	site.WantServed(t, s, "shop", "/", "page 1")
 	// B-029: a version never changes: going back to its content goes back to it, by its number and its id.
-	testkit.Equal(t, "version after the revert", s.UnitsOf("shop", string(three))["static /"], s.UnitsOf("shop", string(one))["static /"])
+	testkit.Equal(t, "version after the revert", s.UnitsOf("shop", string(three))["static /"],
+		s.UnitsOf("shop", string(one))["static /"])
 	testkit.EqualList(t, "new objects", site.Added(before, s.Stored("shop")), []string{})
 	testkit.Equal(t, "live", s.ShowApp("shop").Live, three)
 	next := s.Numbered(r, "shop", 3)
-	testkit.Equal(t, "number of the next version", s.UnitsOf("shop", string(next))["static /"].Number, s.UnitsOf("shop", string(two))["static /"].Number+1)
+	testkit.Equal(t, "number of the next version", s.UnitsOf("shop", string(next))["static /"].Number,
+		s.UnitsOf("shop", string(two))["static /"].Number+1)
 }
 
 func TestMergeOfWhatWasPreviewedMakesNoVersion(t *testing.T) {
@@ -117,11 +122,13 @@ func TestMergeOfWhatWasPreviewedMakesNoVersion(t *testing.T) {
 	merged := s.Released(r.Push("HEAD"), "shop")
 
 	// B-001: the merge brings no new version of anything: production has exactly what was looked at.
-	testkit.Equal(t, "units", fmt.Sprint(s.UnitsOf("shop", string(merged))), fmt.Sprint(s.UnitsOf("shop", string(preview))))
+	testkit.Equal(t, "units", fmt.Sprint(s.UnitsOf("shop", string(merged))),
+		fmt.Sprint(s.UnitsOf("shop", string(preview))))
 	testkit.EqualList(t, "new objects", site.Added(before, s.Stored("shop")), []string{})
 	versions := site.List[client.Version](s, "/functions/hello/versions")
 	testkit.Equal(t, "versions of hello", len(versions), 2)
-	testkit.Equal(t, "the preview's version is latest and live", versions[1].Latest && versions[1].Live && versions[1].UID == preview, true)
+	testkit.Equal(t, "the preview's version is latest and live",
+		versions[1].Latest && versions[1].Live && versions[1].UID == preview, true)
 	site.WantServed(t, s, "shop", "/", "page 2")
 }
 
@@ -184,7 +191,8 @@ func TestGitTags(t *testing.T) {
 	testkit.Equal(t, "tag", s.Tagged("shop")["v1.0.0"], one)
 	site.WantServed(t, s, host, "/", "page 1")
 	// What git says is not overruled by hand, and by git alone it is moved.
-	site.WantRefused(t, s.Refused(http.MethodPut, "/apps/shop/tags/v1.0.0", map[string]string{"release": string(two)}), landfall.Conflict, "follows the git tag")
+	site.WantRefused(t, s.Refused(http.MethodPut, "/apps/shop/tags/v1.0.0", map[string]string{"release": string(two)}),
+		landfall.Conflict, "follows the git tag")
 	site.WantServed(t, s, host, "/", "page 1")
 	r.Git("tag", "--force", "v1.0.0", "HEAD")
 	r.Push("--force", "v1.0.0")
@@ -207,7 +215,8 @@ func TestGitTags(t *testing.T) {
 	for _, m := range site.List[client.Move](s, "/apps/shop/moves?pointer="+url.QueryEscape("tag v1.0.0")) {
 		reasons = append(reasons, fmt.Sprintf("%s → %s", m.From, m.To))
 	}
-	testkit.EqualList(t, "moves of the tag", reasons, []string{fmt.Sprintf("%s → ", two), fmt.Sprintf("%s → %s", one, two), fmt.Sprintf(" → %s", one)})
+	testkit.EqualList(t, "moves of the tag", reasons,
+		[]string{fmt.Sprintf("%s → ", two), fmt.Sprintf("%s → %s", one, two), fmt.Sprintf(" → %s", one)})
 }
 
 func TestProductionBranch(t *testing.T) {
@@ -259,7 +268,8 @@ func TestPreviewShowsItsOwnCommit(t *testing.T) {
 		testkit.Equal(t, "release of the answer", p.Header.Get("Landfall-Release"), string(uid))
 	}
 	r.Git("mv", "site", "pages")
-	r.Write("specs/app.yaml", strings.ReplaceAll(site.AppSpec("shop", "config: {colour: blue}"), "src: site", "src: pages"))
+	r.Write("specs/app.yaml", strings.ReplaceAll(site.AppSpec("shop", "config: {colour: blue}"), "src: site",
+		"src: pages"))
 	five := s.Pushed(r, "shop", "Move the pages")
 	// L-015: specs are read from the commit that is built, not from production's.
 	site.WantServed(t, s, "shop--"+string(five), "/", "page 4")
@@ -273,8 +283,8 @@ func TestPushesThatAreSkipped(t *testing.T) {
 	var app client.App
 	s.Call(http.MethodPost, "/apps", client.NewApp{Name: "shop", Folder: "web/shop"}, &app)
 	r := s.Repository(app)
-	r.Write("web/shop/specs/app.yaml", site.AppSpec("shop", `release: {branches: ["release/*"], skip_paths: ["**/*.md"]}`), "web/shop/site/index.html", "page 1",
-		"index.html", "another app's")
+	r.Write("web/shop/specs/app.yaml", site.AppSpec("shop", `release: {branches: ["release/*"], skip_paths: ["**/*.md"]}`),
+		"web/shop/site/index.html", "page 1", "index.html", "another app's")
 	one := s.Pushed(r, "shop", "One")
 	r.Write("web/shop/README.md", "words", "index.html", "changed")
 	skipped := r.Commit("Words")
@@ -287,7 +297,8 @@ func TestPushesThatAreSkipped(t *testing.T) {
 	r.Commit("Two")
 	testkit.Contains(t, r.Push("HEAD:refs/heads/other"), "skipped: the branch other gets no releases (release.branches)")
 	testkit.Contains(t, r.Push("HEAD:refs/heads/release/2"), "Released")
-	site.WantServed(t, s, landfall.JoinedLabel("shop", "branch-"+landfall.Slug("release/2", 63-len("branch-"))), "/", "page 2")
+	site.WantServed(t, s, landfall.JoinedLabel("shop", "branch-"+landfall.Slug("release/2", 63-len("branch-"))),
+		"/", "page 2")
 	testkit.Contains(t, r.Push("HEAD"), "It is live")
 	site.WantServed(t, s, "shop", "/", "page 2")
 }
@@ -410,7 +421,8 @@ func TestHistoryOfAFunction(t *testing.T) {
 		testkit.Equal(t, "version of the package", packages[i].UID, uids[i])
 		// B-029: every update made a new version, and the older ones are what they were.
 		testkit.Equal(t, "number of version "+string(v.UID), v.Number, int64(i+1))
-		testkit.Equal(t, "package of version "+string(v.UID), strings.Contains(string(v.Spec), "hello-pkg-"+string(uids[i])), true)
+		testkit.Equal(t, "package of version "+string(v.UID),
+			strings.Contains(string(v.Spec), "hello-pkg-"+string(uids[i])), true)
 	}
 	for i := range uids {
 		for _, at := range []string{times[i], string(commits[i]), string(commits[i])[:8]} {
@@ -421,7 +433,8 @@ func TestHistoryOfAFunction(t *testing.T) {
 			testkit.Equal(t, "hello at "+at, fmt.Sprint(state.Spec.Objects[0]), fmt.Sprintf("{function hello %s}", uids[i]))
 		}
 	}
-	site.WantRefused(t, s.Refused(http.MethodGet, "/apps/shop/state?at=2001-01-01T00:00:00Z", nil), landfall.NotFound, "nothing was applied")
+	site.WantRefused(t, s.Refused(http.MethodGet, "/apps/shop/state?at=2001-01-01T00:00:00Z", nil), landfall.NotFound,
+		"nothing was applied")
 }
 
 func TestNewerPushWins(t *testing.T) {
@@ -484,7 +497,8 @@ func TestManyPushesAtOnce(t *testing.T) {
 	for i := range apps {
 		name := fmt.Sprintf("app-%d", i)
 		r := s.Static(name, "release: {keep: 1000}")
-		r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/f.yaml", site.FunctionSpec("f-"+name), "f-"+name+"/main.py", "code_0")
+		r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/f.yaml", site.FunctionSpec("f-"+name),
+			"f-"+name+"/main.py", "code_0")
 		r.Write("site/index.html", "first")
 		s.Pushed(r, name, "First")
 		wanted.pages[r.Head()] = "first"
@@ -515,7 +529,8 @@ func (p pusher) pushMany(wanted *want, pushes int) {
 		wanted.Lock()
 		wanted.pages[p.Head()] = page
 		wanted.Unlock()
-		if out, err := p.Try("push", "--force", "origin", "HEAD:refs/heads/"+p.branch); err != nil && !strings.Contains(out, "failed to update ref") &&
+		if out, err := p.Try("push", "--force", "origin", "HEAD:refs/heads/"+p.branch); err != nil &&
+			!strings.Contains(out, "failed to update ref") &&
 			!strings.Contains(out, "cannot lock ref") {
 			p.T.Errorf("push of %s: %v\n%s", page, err, out)
 		}
@@ -528,14 +543,16 @@ func wantConsistent(s *site.Site, t *testing.T, app string, r *site.Repository, 
 	for _, run := range site.List[client.Run](s, "/runs?limit=1000&app="+app) {
 		run = s.Final(run.ID)
 		// B-054: pushes from many branches at once all come to an end, and none of them fails.
-		testkit.Equal(t, "state of "+run.Commit.Short()+": "+run.Reason, run.State == landfall.RunSucceeded || run.State == landfall.RunSuperseded, true)
+		testkit.Equal(t, "state of "+run.Commit.Short()+": "+run.Reason,
+			run.State == landfall.RunSucceeded || run.State == landfall.RunSuperseded, true)
 	}
 	tags := s.Tagged(app)
 	for line := range strings.Lines(r.Git("ls-remote", "--heads", "origin")) {
 		sha, ref, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		branch := strings.TrimPrefix(ref, landfall.BranchPrefix)
 		// L-002: each branch ends at its last push.
-		testkit.Equal(t, app+": head of "+branch, s.Release(app, string(tags["branch-"+branch])).Commit, landfall.CommitSHA(sha))
+		testkit.Equal(t, app+": head of "+branch, s.Release(app, string(tags["branch-"+branch])).Commit,
+			landfall.CommitSHA(sha))
 		if branch == "main" {
 			// L-001: live is the last push of production.
 			testkit.Equal(t, app+": live", s.Release(app, "live").Commit, landfall.CommitSHA(sha))

@@ -77,7 +77,8 @@ func TestBuildsAreKeptUpToABound(t *testing.T) {
 		{r, "shop", "two", true}, {r, "shop", "two", false}, // "one" of the shop is let go
 		{other, "other", "one", false},
 	} {
-		testkit.Equal(t, fmt.Sprintf("push %d, %s of %s: was built", i, push.input, push.app), build(s, push.r, push.app, push.input), push.runs)
+		testkit.Equal(t, fmt.Sprintf("push %d, %s of %s: was built", i, push.input, push.app),
+			build(s, push.r, push.app, push.input), push.runs)
 		s.Eventually("what is kept is within the bound", func() bool { return kept(s) <= bound })
 		folders, err := fs.Glob(os.DirFS(filepath.Join(s.Data, "cache", "builds")), "*/*")
 		if err != nil || len(folders) == 0 {
@@ -102,7 +103,8 @@ func TestBuildsAreKeptUpToABound(t *testing.T) {
 		app, folder := path.Split(name)
 		input, _, _ := strings.Cut(folder, "-")
 		// Nor are there records of what is gone.
-		if _, err := db.Build(t.Context(), path.Clean(app), landfall.Digest("sha256:"+input)); landfall.KindOf(err) != landfall.NotFound {
+		if _, err := db.Build(t.Context(), path.Clean(app),
+			landfall.Digest("sha256:"+input)); landfall.KindOf(err) != landfall.NotFound {
 			t.Errorf("%s: got %v, want no record", name, err)
 		}
 	}
@@ -116,8 +118,9 @@ func TestBuildsInUseAreKept(t *testing.T) {
 	r, other := s.Repository(s.App("slow")), s.Repository(s.App("other"))
 	slowly := fmt.Sprintf(`source: {url: "archive://f"}
   buildcmd: "touch %[1]s/building; while ! [ -e %[1]s/open ]; do sleep 0.1; done; cp -r $SRC_PKG $DEPLOY_PKG"`, gate)
-	r.Write("specs/app.yaml", builds("slow"), "src/in", "first", "site/robots.txt", "all", "specs/env.yaml", site.EnvironmentSpec,
-		"specs/f.yaml", strings.Replace(site.FunctionSpec("f"), `deployment: {url: "archive://f"}`, slowly, 1), "f/main.py", "code")
+	r.Write("specs/app.yaml", builds("slow"), "src/in", "first", "site/robots.txt", "all", "specs/env.yaml",
+		site.EnvironmentSpec, "specs/f.yaml", strings.Replace(site.FunctionSpec("f"), `deployment: {url: "archive://f"}`,
+			slowly, 1), "f/main.py", "code")
 	commit := r.Commit("The app is built, then a package")
 	var out string
 	var err error

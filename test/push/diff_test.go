@@ -17,10 +17,11 @@ func TestDiffCountsFiles(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Static("shop")
-	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"), "hello/main.py", "code", "hello/old.py", "old",
-		"site/index.html", "page", "site/a.txt", "a", "site/b.txt", "b")
+	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"), "hello/main.py",
+		"code", "hello/old.py", "old", "site/index.html", "page", "site/a.txt", "a", "site/b.txt", "b")
 	one := s.Pushed(r, "shop", "One")
-	r.Write("hello/main.py", "other_code", "hello/new.py", "new", "hello/more.py", "more", "site/index.html", "other page", "site/c.txt", "c")
+	r.Write("hello/main.py", "other_code", "hello/new.py", "new", "hello/more.py", "more", "site/index.html", "other page",
+		"site/c.txt", "c")
 	r.Git("rm", "--quiet", "hello/old.py", "site/a.txt", "site/b.txt")
 
 	out, _ := s.Run(r.Dir, "spec", "diff")
@@ -49,7 +50,8 @@ func TestDiffCountsFiles(t *testing.T) {
 	// A program reads the same counts, and how much larger the unit became.
 	testkit.Equal(t, "units with counts", len(files), 2)
 	testkit.Equal(t, "static", files["static /"], landfall.FileChange{Added: 1, Changed: 1, Removed: 2, Bytes: 5})
-	testkit.Equal(t, "package", files["package hello-pkg"], landfall.FileChange{Added: 2, Changed: 1, Removed: 1, Bytes: 10})
+	testkit.Equal(t, "package", files["package hello-pkg"],
+		landfall.FileChange{Added: 2, Changed: 1, Removed: 1, Bytes: 10})
 
 	r.Git("rm", "-r", "--quiet", "specs/hello.yaml", "specs/env.yaml", "hello")
 	three := s.Pushed(r, "shop", "Three")
@@ -61,13 +63,15 @@ func TestDiffBeforeABuild(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_SANDBOX=off")
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/app.yaml", site.AppSpec("shop", `build: {command: cp -r src site, inputs: ["src/**"], outputs: [site]}`),
+	r.Write("specs/app.yaml", site.AppSpec("shop",
+		`build: {command: cp -r src site, inputs: ["src/**"], outputs: [site]}`),
 		"src/index.html", "page", "src/a.txt", "a")
 	s.Pushed(r, "shop", "One")
 	r.Write("src/index.html", "other page", "src/b.txt", "b")
 	out, _ := s.Run(r.Dir, "spec", "diff")
 	// What a build makes is not known before it ran; which files changed is.
-	testkit.Contains(t, site.Told{out}, "a build command makes files", "files of the commit: 1 added, 1 changed, 0 removed")
+	testkit.Contains(t, site.Told{out}, "a build command makes files",
+		"files of the commit: 1 added, 1 changed, 0 removed")
 	testkit.Equal(t, "units are called unchanged", strings.Contains(out, "unchanged"), false)
 	out, _ = s.Run(r.Dir, "spec", "diff", "-o", "json")
 	_, data, _ := strings.Cut(out, "\n{")

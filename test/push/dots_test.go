@@ -16,21 +16,24 @@ func TestNamesOfDots(t *testing.T) {
 	s := site.Numbered(t, 2)
 	before := s.ShowApp("shop").Live
 	for _, args := range [][]string{
-		{"function", "alias", "delete", "hello", ".."}, {"secret", "delete", "shop", ".."}, {"release", "untag", "shop", ".."},
-		{"release", "expire", "shop", ".."}, {"execution", "delete", ".."}, {"app", "delete", ".", "--force"}, {"app", "show", ".."},
+		{"function", "alias", "delete", "hello", ".."}, {"secret", "delete", "shop", ".."},
+		{"release", "untag", "shop", ".."}, {"release", "expire", "shop", ".."}, {"execution", "delete", ".."},
+		{"app", "delete", ".", "--force"}, {"app", "show", ".."},
 	} {
 		out, code := s.Run(t.TempDir(), args...)
 		testkit.Equal(t, "exit code of "+args[0]+" "+args[1], code, 3)
 		testkit.Contains(t, site.Told{out}, "nothing has the name")
 	}
-	for _, alias := range []string{".", "..", "a\u202eb", "a\u200bb"} { // which turns the text around, and which nobody sees
+	// which turns the text around, and which nobody sees
+	for _, alias := range []string{".", "..", "a\u202eb", "a\u200bb"} {
 		if out, code := s.Run(t.TempDir(), "function", "alias", "create", "hello", alias, "1"); code != 2 {
 			t.Errorf("the alias %q: got %d %s", alias, code, out)
 		}
 	}
 	// A client that sends it all the same, with a query that another operation takes for a yes, is sent on nowhere.
 	for _, path := range []string{"/tags/..", "/secrets/..", "/releases/.", "/tags/../", "/../shop", "//"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, s.URL+"/api/v1/apps/shop"+path+"?force=true", http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, s.URL+"/api/v1/apps/shop"+path+"?force=true",
+			http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,14 +53,16 @@ func TestLog(t *testing.T) {
 		w.Hears(push)
 		run := w.Ends("hooked", commit, landfall.RunSucceeded)
 		w.Quiet("hooked")
-		wantLogged(t, w.Site, show(run), run, push.ID, "commit status sent", "commit status sent", "push accepted", "release made")
+		wantLogged(t, w.Site, show(run), run, push.ID, "commit status sent", "commit status sent", "push accepted",
+			"release made")
 
 		h.Write("specs/app.yaml", "kind: Nonsense")
 		commit, push = h.Commit("Nonsense"), h.Send("main")
 		w.Hears(push)
 		run = w.Ends("hooked", commit, landfall.RunFailed)
 		w.Quiet("hooked")
-		wantLogged(t, w.Site, show(run), run, push.ID, "commit status sent", "commit status sent", "push accepted", "run failed")
+		wantLogged(t, w.Site, show(run), run, push.ID, "commit status sent", "commit status sent", "push accepted",
+			"run failed")
 	})
 	t.Run("a push to the built-in remote", func(t *testing.T) {
 		t.Parallel()
@@ -78,7 +80,8 @@ func TestLog(t *testing.T) {
 		app := w.App("built")
 		r := w.Repository(app)
 		r.Write("in.txt", "one", "specs/app.yaml", site.AppSpec("built", "build:",
-			"  command: git ls-remote "+w.Address+"/harbor/none.git; mkdir site && cp in.txt site/index.html", "  inputs: [in.txt]", "  outputs: [site]"))
+			"  command: git ls-remote "+w.Address+"/harbor/none.git; mkdir site && cp in.txt site/index.html",
+			"  inputs: [in.txt]", "  outputs: [site]"))
 		w.Pushed(r, "built", "One")
 		run := w.Finished("built", r.Head())
 		wantLogged(t, w.Site, show(run), run, "", "a build asked for a host", "push accepted", "release made")

@@ -19,7 +19,8 @@ func TestNpmCiFromItsRegistry(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(needs), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lock := exec.CommandContext(t.Context(), "npm", "install", "--package-lock-only", "--no-audit", "--no-fund", "--registry", "https://"+registry)
+	lock := exec.CommandContext(t.Context(), "npm", "install", "--package-lock-only", "--no-audit", "--no-fund",
+		"--registry", "https://"+registry)
 	lock.Dir = dir
 	if out, err := lock.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -22,8 +22,9 @@ func TestOpenPagesOutliveAPush(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page 1", "site/js/about.js", "script 1", "site/theme.css", "style 1",
-		"site/old.html", "old page", "site/keys.txt", "no file of a page", "site/js/about.js.map", "{}")
+	r.Write("specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page 1", "site/js/about.js", "script 1",
+		"site/theme.css", "style 1", "site/old.html", "old page", "site/keys.txt", "no file of a page",
+		"site/js/about.js.map", "{}")
 	one := s.Pushed(r, "shop", "One")
 	r.Git("checkout", "--quiet", "-b", "feature")
 	r.Write("site/js/preview.js", "never live")
@@ -38,7 +39,8 @@ func TestOpenPagesOutliveAPush(t *testing.T) {
 	site.WantServed(t, s, "shop", "/theme.css", "style 1")
 	p := s.Get(s.At("shop", "/js/about.js"))
 	testkit.Equal(t, "release of the script", p.Header.Get("Landfall-Release"), string(one))
-	testkit.Equal(t, "caching of a name without a hash", p.Header.Get("Cache-Control"), "public, max-age=0, must-revalidate")
+	testkit.Equal(t, "caching of a name without a hash", p.Header.Get("Cache-Control"),
+		"public, max-age=0, must-revalidate")
 	site.WantServed(t, s, "shop", "/js/home.js", "script 2")
 	site.WantServed(t, s, "shop", "/", "page 2")
 	for _, path := range []string{"/old.html", "/old", "/keys.txt", "/js/about.js.map", "/js/preview.js"} {
@@ -51,7 +53,8 @@ func TestOpenPagesOutliveAPush(t *testing.T) {
 	testkit.Equal(t, "exit code of release rollback: "+said, code, 0)
 	site.WantServed(t, s, "shop", "/js/about.js", "script 1")
 	site.WantServed(t, s, "shop", "/js/home.js", "script 2")
-	testkit.Equal(t, "release of the newer script", s.Get(s.At("shop", "/js/home.js")).Header.Get("Landfall-Release"), string(two))
+	testkit.Equal(t, "release of the newer script", s.Get(s.At("shop", "/js/home.js")).Header.Get("Landfall-Release"),
+		string(two))
 
 	said, code = s.Run(r.Dir, "release", "untag", "shop", "branch-main")
 	testkit.Equal(t, "exit code of release untag: "+said, code, 0)
@@ -112,7 +115,8 @@ func TestKeepFiles(t *testing.T) {
 
 	r.Write("specs/app.yaml", site.AppSpec("shop", "release: {keep_files: for ever}"))
 	r.Commit("Wrong")
-	if lines := r.Push("HEAD").String(); !strings.Contains(lines, `release.keep_files is "for ever"; it must be a length of time such as 24h or 7d, or 0 for never`) {
+	if lines := r.Push("HEAD").String(); !strings.Contains(lines,
+		`release.keep_files is "for ever"; it must be a length of time such as 24h or 7d, or 0 for never`) {
 		t.Errorf("got %s, want what is wrong with the time", lines)
 	}
 }

@@ -33,7 +33,8 @@ func TestNodePackageWithCommand(t *testing.T) {
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
 	specs := site.BuiltPackage("own", "node-env", "build", "hello", `"npm install && cp -r ${SRC_PKG} ${DEPLOY_PKG}"`)
-	for _, more := range []string{site.BuiltPackage("build", "node-env", "", "hello", "build"), site.BuiltPackage("builder", "node-env", "", "hello", "")} {
+	for _, more := range []string{site.BuiltPackage("build", "node-env", "", "hello", "build"),
+		site.BuiltPackage("builder", "node-env", "", "hello", "")} {
 		_, objects, _ := strings.Cut(more, "---\n") // the environment is there
 		specs += "---\n" + objects
 	}
@@ -41,7 +42,8 @@ func TestNodePackageWithCommand(t *testing.T) {
 	functions := []string{"own", "build", "builder"}
 	for _, f := range functions {
 		r.Write(f+"/package.json", nodePackage, f+"/hello.js", nodeHello, f+"/greet/package.json", nodeGreet,
-			f+"/greet/index.js", "module.exports = 'hello'\n", f+"/greet/bin/greet.js", "#!/usr/bin/env node\nprocess.stdout.write(require('..') + ' again')\n")
+			f+"/greet/index.js", "module.exports = 'hello'\n", f+"/greet/bin/greet.js",
+			"#!/usr/bin/env node\nprocess.stdout.write(require('..') + ' again')\n")
 	}
 	s.Pushed(r, "shop", "A dependency with a command")
 	for _, f := range functions {
@@ -57,8 +59,10 @@ func TestPythonPackageWithRequirements(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	specs := site.BuiltPackage("own", "python-env", "build", "hello.main", `"pip3 install -r requirements.txt -t ${SRC_PKG} && cp -r ${SRC_PKG} ${DEPLOY_PKG}"`)
-	for _, more := range []string{site.BuiltPackage("build", "python-env", "", "hello.main", "build"), site.BuiltPackage("builder", "python-env", "", "hello.main", "")} {
+	specs := site.BuiltPackage("own", "python-env", "build", "hello.main",
+		`"pip3 install -r requirements.txt -t ${SRC_PKG} && cp -r ${SRC_PKG} ${DEPLOY_PKG}"`)
+	for _, more := range []string{site.BuiltPackage("build", "python-env", "", "hello.main", "build"),
+		site.BuiltPackage("builder", "python-env", "", "hello.main", "")} {
 		_, objects, _ := strings.Cut(more, "---\n") // the environment is there
 		specs += "---\n" + objects
 	}
@@ -81,9 +85,10 @@ func TestPythonPackageWithRequirements(t *testing.T) {
 // wheel is a package of Python's that needs no other.
 func wheel(t *testing.T) string {
 	t.Helper()
-	return zipped(t, "greet.py", "WORD = 'hello'\n", "greet-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n",
-		"greet-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		"greet-1.0.dist-info/RECORD", "greet.py,,\ngreet-1.0.dist-info/METADATA,,\ngreet-1.0.dist-info/WHEEL,,\ngreet-1.0.dist-info/RECORD,,\n")
+	return zipped(t, "greet.py", "WORD = 'hello'\n", "greet-1.0.dist-info/METADATA",
+		"Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n", "greet-1.0.dist-info/WHEEL",
+		"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n", "greet-1.0.dist-info/RECORD",
+		"greet.py,,\ngreet-1.0.dist-info/METADATA,,\ngreet-1.0.dist-info/WHEEL,,\ngreet-1.0.dist-info/RECORD,,\n")
 }
 
 // zipped returns a zip archive of files: names, each with its content, or the target of a link where " ->" is behind
@@ -120,11 +125,13 @@ func TestGoZipThatIsBuilt(t *testing.T) {
 	r := s.Repository(s.App("shop"))
 	specs := strings.NewReplacer("source/*", "source.zip", "source/**", "source.zip").
 		Replace(site.BuiltPackage("source", "go-env", "build", "Handler", `"build"`))
-	source := "package main\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n)\n\nfunc Handler(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, \"from a zip\") }\n"
+	source := "package main\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n)\n\nfunc Handler(w http.ResponseWriter, r " +
+		"*http.Request) { fmt.Fprint(w, \"from a zip\") }\n"
 	r.Write("specs/functions.yaml", specs, "source.zip", zipped(t, "handler.go", source))
 	s.Pushed(r, "shop", "A zip of Go")
 	testkit.Equal(t, "the answer", s.Get(s.At("shop", "/api/source")).Body, "from a zip")
-	r.Write("specs/functions.yaml", strings.Replace(specs, "functionName: Handler}", "functionName: Handler}\n  functionTimeout: 20", 1))
+	r.Write("specs/functions.yaml", strings.Replace(specs, "functionName: Handler}",
+		"functionName: Handler}\n  functionTimeout: 20", 1))
 	s.Pushed(r, "shop", "Another timeout")
 	testkit.Equal(t, "the answer of the next version", s.Get(s.At("shop", "/api/source")).Body, "from a zip")
 }
@@ -142,7 +149,8 @@ func TestArchiveThatIsAZip(t *testing.T) {
 	code := "import word\n\ndef main():\n    return word.WORD\n"
 	files := []string{"specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page"}
 	r.Write(append(files, "source.zip", zipped(t, "hello.py", code, "in/", "", "in/word.txt", "built",
-		"build.sh", `mkdir "$DEPLOY_PKG" && cp hello.py "$DEPLOY_PKG" && echo "WORD = '$(cat in/word.txt)'" > "$DEPLOY_PKG/word.py"`),
+		"build.sh",
+		`mkdir "$DEPLOY_PKG" && cp hello.py "$DEPLOY_PKG" && echo "WORD = '$(cat in/word.txt)'" > "$DEPLOY_PKG/word.py"`),
 		"out/deployed.ZIP", zipped(t, "hello.py", code, "word.py", "WORD = 'deployed'\n"))...)
 	s.Pushed(r, "shop", "Two zips")
 	for function, want := range map[string]string{"source": "built", "deployed": "deployed"} {
@@ -152,7 +160,8 @@ func TestArchiveThatIsAZip(t *testing.T) {
 	said, exit := s.Run(r.Dir, "spec", "validate")
 	testkit.Equal(t, "exit code of spec validate: "+said, exit, 0)
 	s.WantWhole()
-	r.Write("site/more.html", "more", "nested.zip", zipped(t, "inner.zip", zipped(t, "word.py", "")), "specs/nested.yaml", `kind: ArchiveUploadSpec
+	r.Write("site/more.html", "more", "nested.zip", zipped(t, "inner.zip", zipped(t, "word.py", "")), "specs/nested.yaml",
+		`kind: ArchiveUploadSpec
 name: nested
 include: [nested.zip]
 ---
@@ -164,9 +173,10 @@ spec: {environment: {name: env}, deployment: {url: "archive://nested"}}
 	s.Pushed(r, "shop", "Another page, the same zips, and a zip of nothing but a zip")
 
 	for name, wrong := range map[string]struct{ zip, says string }{
-		"is no zip":                   {"text", "out/deployed.ZIP (archive deployed) is no zip archive, or is damaged"},
-		"has no entry point":          {zipped(t, "word.py", ""), "Function deployed will not run"},
-		"has a file above its folder": {zipped(t, "../hello.py", code), `out/deployed.ZIP (archive deployed) has "../hello.py", which is no plain file inside it`},
+		"is no zip":          {"text", "out/deployed.ZIP (archive deployed) is no zip archive, or is damaged"},
+		"has no entry point": {zipped(t, "word.py", ""), "Function deployed will not run"},
+		"has a file above its folder": {zipped(t, "../hello.py", code),
+			`out/deployed.ZIP (archive deployed) has "../hello.py", which is no plain file inside it`},
 	} {
 		r.Write("out/deployed.ZIP", wrong.zip)
 		r.Commit(name)
@@ -178,7 +188,8 @@ spec: {environment: {name: env}, deployment: {url: "archive://nested"}}
 	}
 	r.Git("rm", "--quiet", "out/deployed.ZIP")
 	r.Commit("Without the zip")
-	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "archive deployed (specs/functions.yaml:", "no file of the commit matches out/deployed.ZIP (line ",
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "archive deployed (specs/functions.yaml:",
+		"no file of the commit matches out/deployed.ZIP (line ",
 		"commit the file, or let the App's build make it (build.outputs)")
 }
 
@@ -199,36 +210,44 @@ func TestLinksOfPackages(t *testing.T) {
 	r := s.Repository(s.App("shop"))
 	specs := func(python, program, zipEntry string) string {
 		all := site.BuiltPackage("py", "python-env", "", python, `"sh ./build.sh"`)
-		_, zip, _ := strings.Cut(strings.ReplaceAll(site.FunctionsSpec("", "zip "+zipEntry), "zip/*", "zip/package.zip"), "---\n")
+		_, zip, _ := strings.Cut(strings.ReplaceAll(site.FunctionsSpec("", "zip "+zipEntry), "zip/*", "zip/package.zip"),
+			"---\n")
 		_, binary, _ := strings.Cut(site.BuiltPackage("bin", "binary-env", "", "exec:"+program, `"sh ./build.sh"`), "---\n")
 		binary = strings.ReplaceAll(binary, "{name: env}", "{name: binary}")
-		return all + "---\n" + zip + "---\napiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: binary}\nspec: {version: 2, runtime: {image: binary-env}}\n---\n" + binary
+		return all + "---\n" + zip + "---\napiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: binary}\nspec: " +
+			"{version: 2, runtime: {image: binary-env}}\n---\n" + binary
 	}
 	files := []string{"specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page"}
 	for _, folder := range []string{"py", "bin"} {
-		files = append(files, folder+"/build.sh", linksBuild, folder+"/code.py", "def main():\n    return 'main'\ndef other():\n    return 'other'\n",
+		files = append(files, folder+"/build.sh", linksBuild, folder+"/code.py",
+			"def main():\n    return 'main'\ndef other():\n    return 'other'\n",
 			folder+"/plain", "text", folder+"/run", "#!/bin/sh\necho run\n")
 	}
-	r.Write(append(files, "zip/package.zip", zipped(t, "lib/code.py", "def main():\n    return 'main'\ndef other():\n    return 'other'\n", "linked ->", "lib"))...)
+	r.Write(append(files, "zip/package.zip", zipped(t, "lib/code.py",
+		"def main():\n    return 'main'\ndef other():\n    return 'other'\n", "linked ->", "lib"))...)
 	if err := os.Chmod(filepath.Join(r.Dir, "bin/run"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, push := range []struct{ python, program, py string }{
-		{"linked.code.main", "program", "main"}, {"bin.code.other", "linked/run", "other"}, {"linked.code.other", "program", "other"},
+		{"linked.code.main", "program", "main"}, {"bin.code.other", "linked/run", "other"},
+		{"linked.code.other", "program", "other"},
 	} {
 		r.Write("specs/functions.yaml", specs(push.python, push.program, "linked.code."+push.py))
 		s.Pushed(r, "shop", push.python)
 		testkit.Equal(t, "answer of Python by "+push.python, s.Get(s.At("shop", "/api/py")).Body, push.py)
-		testkit.Equal(t, "answer of a program by "+push.program, strings.TrimSpace(s.Get(s.At("shop", "/api/bin")).Body), "run")
+		testkit.Equal(t, "answer of a program by "+push.program,
+			strings.TrimSpace(s.Get(s.At("shop", "/api/bin")).Body), "run")
 		testkit.Equal(t, "answer out of a zip", s.Get(s.At("shop", "/api/zip")).Body, push.py)
 	}
 	// What a link leads to is what counts: whether it can be executed, and whether it is there.
-	for program, says := range map[string]string{"text": "the file cannot be executed by everybody", "nothing": "the package has no such file"} {
+	for program, says := range map[string]string{"text": "the file cannot be executed by everybody",
+		"nothing": "the package has no such file"} {
 		r.Write("specs/functions.yaml", specs("linked.code.main", program, "linked.code.main"))
 		r.Commit(program)
 		site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "Function bin will not run", says)
 	}
-	r.Write("specs/functions.yaml", specs("linked.code.main", "program", "linked.code.main"), "py/build.sh", linksBuild+`ln -s ../deploy/lib "$DEPLOY_PKG/back"`)
+	r.Write("specs/functions.yaml", specs("linked.code.main", "program", "linked.code.main"), "py/build.sh",
+		linksBuild+`ln -s ../deploy/lib "$DEPLOY_PKG/back"`)
 	r.Commit("By the name of the folder")
 	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "made the symbolic link back, which leads out of DEPLOY_PKG")
 	s.WantWhole()
@@ -244,23 +263,30 @@ func TestLinksOfBuilds(t *testing.T) {
 		return site.AppSpec("shop", "build: {command: '"+command+"', outputs: [site]}")
 	}
 	const makes = "mkdir -p site/v2/deep; echo page > site/v2/deep/index.html; ln -s v2 site/latest; "
-	r.Write("specs/app.yaml", app(makes+"ln -s latest/deep/index.html site/index.html; ln -s $PWD/site/v2/deep site/v2/same; ln -s deep site/v2/chain"), "README", "")
+	r.Write("specs/app.yaml", app(makes+"ln -s latest/deep/index.html site/index.html; ln -s $PWD/site/v2/deep "+
+		"site/v2/same; ln -s deep site/v2/chain"), "README", "")
 	release := s.Pushed(r, "shop", "A site with links")
-	for _, path := range []string{"/v2/deep/", "/latest/deep/", "/", "/v2/same/", "/latest/same/", "/v2/chain/", "/latest/chain/"} {
+	for _, path := range []string{"/v2/deep/", "/latest/deep/", "/", "/v2/same/", "/latest/same/", "/v2/chain/",
+		"/latest/chain/"} {
 		// K-001: links to files and folders of a site, chains of links, and absolute ones to the output
 		site.WantServed(t, s, "shop--"+string(release), path, "page\n")
 	}
 	// An archive of a part of the output has the links of that part, wherever it begins.
-	r.Write("specs/app.yaml", site.AppSpec("shop", "build: {command: 'mkdir -p site dist/v1; cp code.py dist/v1; ln -s $PWD/dist/v1 dist/linked', outputs: [site, dist]}"),
+	r.Write("specs/app.yaml", site.AppSpec("shop", "build: {command: 'mkdir -p site dist/v1; cp code.py dist/v1; ln -s "+
+		"$PWD/dist/v1 dist/linked', outputs: [site, dist]}"),
 		"code.py", "def main():\n    return 'linked'\n", "site/index.html", "page",
-		"specs/functions.yaml", strings.ReplaceAll(site.FunctionsSpec("python-env", "dist linked.code.main"), "dist/*", "dist/**"))
+		"specs/functions.yaml", strings.ReplaceAll(site.FunctionsSpec("python-env", "dist linked.code.main"), "dist/*",
+			"dist/**"))
 	s.Pushed(r, "shop", "A package of a part")
 	testkit.Equal(t, "answer", s.Get(s.At("shop", "/api/dist")).Body, "linked")
 	r.Git("rm", "--quiet", "specs/functions.yaml", "site/index.html")
 	for name, wrong := range map[string]struct{ command, says string }{
-		"absolute":      {"ln -s /etc/passwd site/users", "made the symbolic link site/users, which leads out of site, to /etc/passwd"},
-		"relative":      {"ln -s ../../README site/v2/read", "made the symbolic link site/v2/read, which leads out of site, to ../../README"},
-		"by a chain":    {"ln -s ../.. site/v2/deep/top; ln -s v2/deep/top/.. site/out", "symbolic link site/out, which leads out of site"},
+		"absolute": {"ln -s /etc/passwd site/users",
+			"made the symbolic link site/users, which leads out of site, to /etc/passwd"},
+		"relative": {"ln -s ../../README site/v2/read",
+			"made the symbolic link site/v2/read, which leads out of site, to ../../README"},
+		"by a chain": {"ln -s ../.. site/v2/deep/top; ln -s v2/deep/top/.. site/out",
+			"symbolic link site/out, which leads out of site"},
 		"to itself":     {"ln -s self site/self", "self"},
 		"to its folder": {"ln -s . site/v2/again", "again"},
 		"to nothing":    {"ln -s nowhere site/nothing", "nothing"},

@@ -34,8 +34,10 @@ func TestPartsOfAnAppVersion(t *testing.T) {
 		}
 	}](t, raw)
 	git := tracker.Spec.Git
-	// B-026: the group has the commit, the branch and whether the work tree was clean, and its objects by type, name and version
-	if tracker.Kind != "GroupVersionTracker" || git["commit"] != string(commit) || git["branch"] != "main" || git["clean"] != "yes" {
+	// B-026: the group has the commit, the branch and whether the work tree was clean, and its objects by type, name
+	// and version
+	if tracker.Kind != "GroupVersionTracker" || git["commit"] != string(commit) || git["branch"] != "main" ||
+		git["clean"] != "yes" {
 		t.Errorf("group: got kind %q and git %v, want GroupVersionTracker, %s, main, yes", tracker.Kind, git, commit)
 	}
 	kinds := map[string]int{}

@@ -41,7 +41,8 @@ func badObject(name, text string, says ...string) poison {
 // badBuild is a build that does what no build should.
 func badBuild(name, command string, says ...string) poison {
 	build := "build: {command: '" + command + "', inputs: [in], outputs: [site]}"
-	return poison{name: name, files: []string{"specs/app.yaml", site.AppSpec("poison", build), "in", name}, says: append(says, "the build")}
+	return poison{name: name, files: []string{"specs/app.yaml", site.AppSpec("poison", build), "in", name},
+		says: append(says, "the build")}
 }
 
 // badTree is a tree with something that cannot be served.
@@ -60,46 +61,77 @@ const (
 func poisons() []poison {
 	bomb := "config:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 9; i++ {
-		bomb += fmt.Sprintf("    a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+		bomb += fmt.Sprintf("    a%d: &a%d [%s]\n", i, i,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
 	}
 	return []poison{
-		badApp("syntax", "a: [\n"), badApp("tabs", "a:\n\t- b\n"), badApp("no document", "--- 1\n"), badApp("a list", "- a\n- b\n"),
-		badApp("alias bomb", site.AppSpec("poison", bomb)), badApp("nested maps", site.AppSpec("poison", "config: "+strings.Repeat("{a: ", 20_000)+strings.Repeat("}", 20_000))),
-		badApp("nested lists", site.AppSpec("poison", "config: {a: "+strings.Repeat("[", 50_000)+strings.Repeat("]", 50_000)+"}")),
-		badApp("an alias of itself", site.AppSpec("poison", "config: &a {b: *a}")), badApp("a merge of itself", site.AppSpec("poison", "config: &a {<<: *a}")),
-		badApp("an alias of nothing", site.AppSpec("poison", "config: *a")), badApp("no UTF-8", site.AppSpec("poison", "config: {a: \"\xff\xfe\"}")),
-		badApp("control characters", site.AppSpec("poison", "config: {a: \"\x01\"}")), badApp("a zero byte", site.AppSpec("poison", "config: {a: \"\x00\"}")),
-		badApp("a key twice", site.AppSpec("poison", "config: {a: 1, a: 2}")), badApp("two apps", site.AppSpec("poison")+"---\n"+site.AppSpec("poison")),
-		badApp("an unknown field", site.AppSpec("poison", "confog: {}"), `"confog"`), badApp("an unknown kind", "apiVersion: landfall.dev/v1\nkind: Ship\nmetadata: {name: a}\n", "Ship"),
-		badApp("an unknown version", strings.Replace(site.AppSpec("poison"), "dev/v1", "dev/v9", 1)), badApp("a name of dots", site.AppSpec("..")),
-		badApp("a name with a slash", site.AppSpec("a/b")), badApp("a list for text", site.AppSpec("poison", "release: {production: [main]}")),
-		badApp("a negative number", site.AppSpec("poison", "release: {keep: -1}")), badApp("a huge number", site.AppSpec("poison", "release: {keep: 1e99}")),
-		badApp("nothing that matches", poisonApp+"{src: nowhere, path: /}\n", "nowhere"), badApp("out of the tree", poisonApp+"{src: ../../etc, path: /}\n"),
-		badApp("an absolute source", poisonApp+"{src: /etc/passwd, path: /}\n"), badApp("a path out of the site", poisonApp+"{src: site, path: /../x}\n"),
-		badApp("a glob that is none", poisonApp+"{src: 'site/[', path: /}\n"), badApp("the same path", site.AppSpec("poison")+"    - {src: site, path: /}\n"),
+		badApp("syntax", "a: [\n"), badApp("tabs", "a:\n\t- b\n"), badApp("no document", "--- 1\n"),
+		badApp("a list", "- a\n- b\n"), badApp("alias bomb", site.AppSpec("poison", bomb)),
+		badApp("nested maps", site.AppSpec("poison", "config: "+strings.Repeat("{a: ", 20_000)+strings.Repeat("}", 20_000))),
+		badApp("nested lists", site.AppSpec("poison",
+			"config: {a: "+strings.Repeat("[", 50_000)+strings.Repeat("]", 50_000)+"}")),
+		badApp("an alias of itself", site.AppSpec("poison", "config: &a {b: *a}")),
+		badApp("a merge of itself", site.AppSpec("poison", "config: &a {<<: *a}")),
+		badApp("an alias of nothing", site.AppSpec("poison", "config: *a")),
+		badApp("no UTF-8", site.AppSpec("poison", "config: {a: \"\xff\xfe\"}")),
+		badApp("control characters", site.AppSpec("poison", "config: {a: \"\x01\"}")),
+		badApp("a zero byte", site.AppSpec("poison", "config: {a: \"\x00\"}")),
+		badApp("a key twice", site.AppSpec("poison", "config: {a: 1, a: 2}")),
+		badApp("two apps", site.AppSpec("poison")+"---\n"+site.AppSpec("poison")),
+		badApp("an unknown field", site.AppSpec("poison", "confog: {}"), `"confog"`),
+		badApp("an unknown kind", "apiVersion: landfall.dev/v1\nkind: Ship\nmetadata: {name: a}\n", "Ship"),
+		badApp("an unknown version", strings.Replace(site.AppSpec("poison"), "dev/v1", "dev/v9", 1)),
+		badApp("a name of dots", site.AppSpec("..")),
+		badApp("a name with a slash", site.AppSpec("a/b")),
+		badApp("a list for text", site.AppSpec("poison", "release: {production: [main]}")),
+		badApp("a negative number", site.AppSpec("poison", "release: {keep: -1}")),
+		badApp("a huge number", site.AppSpec("poison", "release: {keep: 1e99}")),
+		badApp("nothing that matches", poisonApp+"{src: nowhere, path: /}\n", "nowhere"),
+		badApp("out of the tree", poisonApp+"{src: ../../etc, path: /}\n"), badApp("an absolute source",
+			poisonApp+"{src: /etc/passwd, path: /}\n"), badApp("a path out of the site", poisonApp+"{src: site, path: /../x}\n"),
+		badApp("a glob that is none", poisonApp+"{src: 'site/[', path: /}\n"),
+		badApp("the same path", site.AppSpec("poison")+"    - {src: site, path: /}\n"),
 		badObject("a function of nothing", "apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {}\n"),
-		badObject("a function without its package", "apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: {packageref: {name: none}}}\n", "none"),
-		badObject("a package that is no base64", "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {environment: {name: python}, deployment: {type: literal, literal: '%%'}}\n"),
-		badObject("a route of nobody", poisonRoute+"{relativeurl: /r, functionref: {name: nobody}}\n", "nobody"), badObject("a route without a path", poisonRoute+"{functionref: {name: hello}}\n"),
+		badObject("a function without its package",
+			"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: "+
+				"{packageref: {name: none}}}\n", "none"),
+		badObject("a package that is no base64",
+			"apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {environment: {name: python}, deployment: "+
+				"{type: literal, literal: '%%'}}\n"),
+		badObject("a route of nobody", poisonRoute+"{relativeurl: /r, functionref: {name: nobody}}\n", "nobody"),
+		badObject("a route without a path", poisonRoute+"{functionref: {name: hello}}\n"),
 		badObject("a route that is none", poisonRoute+"{relativeurl: '/{a', functionref: {name: hello}}\n"),
 		badObject("a method that is none", poisonRoute+"{relativeurl: /r, method: 'G ET', functionref: {name: hello}}\n"),
 		badObject("a version of the future", poisonRoute+"{relativeurl: /r, functionref: {name: hello, version: '99'}}\n"),
-		badObject("weights of nothing", poisonRoute+"{relativeurl: /r, functionref: {type: function-weights, functionweights: {hello: -5}}}\n"),
-		badObject("a cron of stars", poisonTimer+"{cron: '* * *', functionref: {name: hello}}\n"), badObject("a cron that is never due", poisonTimer+"{cron: 0 0 30 2 *, functionref: {name: hello}}\n"),
+		badObject("weights of nothing", poisonRoute+
+			"{relativeurl: /r, functionref: {type: function-weights, functionweights: {hello: -5}}}\n"),
+		badObject("a cron of stars", poisonTimer+"{cron: '* * *', functionref: {name: hello}}\n"),
+		badObject("a cron that is never due", poisonTimer+"{cron: 0 0 30 2 *, functionref: {name: hello}}\n"),
 		badObject("a zone of nowhere", poisonTimer+"{cron: '@daily', timeZone: Mars/Olympus, functionref: {name: hello}}\n"),
 		badObject("a topic of two words", poisonQueue+"{topic: 'a b', functionref: {name: hello}}\n"),
-		badObject("filters that are none", poisonQueue+"{topic: a, filters: [{like: {type: a}}], functionref: {name: hello}}\n"),
-		badObject("too many values", "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: poison}\nspec: {config: {a: ["+strings.Repeat("1,", 200_000)+"]}}\n"),
-		badTree("a link in a circle", func(_ testing.TB, r *site.Repository) { link(r, "b", "site/a"); link(r, "a", "site/b") }, "symlink"),
-		badTree("a link out of the tree", func(_ testing.TB, r *site.Repository) { link(r, "/etc/passwd", "site/a") }, "symlink"),
+		badObject("filters that are none", poisonQueue+
+			"{topic: a, filters: [{like: {type: a}}], functionref: {name: hello}}\n"),
+		badObject("too many values", "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: poison}\nspec: {config: {a: ["+
+			strings.Repeat("1,", 200_000)+"]}}\n"),
+		badTree("a link in a circle", func(_ testing.TB, r *site.Repository) {
+			link(r, "b", "site/a")
+			link(r, "a", "site/b")
+		}, "symlink"),
+		badTree("a link out of the tree", func(_ testing.TB, r *site.Repository) {
+			link(r, "/etc/passwd", "site/a")
+		}, "symlink"),
 		badTree("a link to its folder", func(_ testing.TB, r *site.Repository) { link(r, ".", "site/a") }, "symlink"),
 		badTree("100,000 files", manyFiles, "LANDFALL_MAX_FILES"),
 		{name: "a pointer", files: []string{"site/video.mp4", lfsPointer}, says: []string{"Git LFS"}},
-		{name: "too large", files: []string{"site/large", strings.Repeat("0123456789", 300_000)}, says: []string{"LANDFALL_MAX_FILE_BYTES"}},
-		{name: "too much YAML", files: []string{"specs/large.yaml", strings.Repeat("# 3456789\n", 100_000)}, says: []string{"LANDFALL_MAX_SPEC_BYTES"}},
-		badBuild("ends with an error", "exit 3", "exit code 3"), badBuild("kills itself", "kill -9 $$"), badBuild("makes nothing", "true", "did not make site"),
-		badBuild("forks without end", "f() { f | f & }; f; wait; sleep 600"), badBuild("takes all memory", "head -c 100G /dev/zero | tail"),
-		badBuild("fills the disk", "head -c 1T /dev/zero >site"), badBuild("leaves a link", "mkdir site; ln -s /etc site/etc", "leads out of site"),
+		{name: "too large", files: []string{"site/large", strings.Repeat("0123456789", 300_000)},
+			says: []string{"LANDFALL_MAX_FILE_BYTES"}},
+		{name: "too much YAML", files: []string{"specs/large.yaml", strings.Repeat("# 3456789\n", 100_000)},
+			says: []string{"LANDFALL_MAX_SPEC_BYTES"}},
+		badBuild("ends with an error", "exit 3", "exit code 3"), badBuild("kills itself", "kill -9 $$"),
+		badBuild("makes nothing", "true", "did not make site"),
+		badBuild("forks without end", "f() { f | f & }; f; wait; sleep 600"),
+		badBuild("takes all memory", "head -c 100G /dev/zero | tail"), badBuild("fills the disk",
+			"head -c 1T /dev/zero >site"), badBuild("leaves a link", "mkdir site; ln -s /etc site/etc", "leads out of site"),
 		badBuild("reads others' secrets", "cat /proc/1/environ /root/.ssh/id_rsa"),
 	}
 }
@@ -194,7 +226,8 @@ func TestPoisonPushes(t *testing.T) {
 	s.Eventually("the neighbour was there a while", func() bool { return quiet.visits.Load() >= int64(enough) })
 	alone := quiet.leave(t)
 	r := s.Repository(s.App("poison"))
-	works := []string{"specs/app.yaml", site.AppSpec("poison"), "specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"),
+	works := []string{"specs/app.yaml", site.AppSpec("poison"), "specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml",
+		site.FunctionSpec("hello"),
 		"hello/main.py", "code", "site/index.html", "page", "in", "nothing"}
 	r.Write(works...)
 	s.Pushed(r, "poison", "Works")
@@ -218,7 +251,8 @@ func TestPoisonPushes(t *testing.T) {
 	site.WantServed(t, s, "poison", "/", "page")
 	restart(r, works)
 	s.Pushed(r, "poison", "Works again")
-	t.Logf("%d kinds, %d times each; 99 of 100 visits of a neighbour took %s alone, %s beside pushes that work, %s meanwhile (%d visits)", len(all), rounds, alone, harmless, poisoned, len(n.took))
+	t.Logf("%d kinds, %d times each; 99 of 100 visits of a neighbour took %s alone, %s beside pushes that work, %s "+
+		"meanwhile (%d visits)", len(all), rounds, alone, harmless, poisoned, len(n.took))
 }
 
 // restart makes the work tree that of an app that works.

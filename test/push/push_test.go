@@ -61,7 +61,8 @@ func TestPushTheShop(t *testing.T) {
 	// P-007: a release is made, and its link is on a line of its own.
 	site.WantLine(t, out, s.At("shop--"+string(one), "/"))
 	site.WantLine(t, out, "It is live: "+s.At("shop", "/"))
-	testkit.Contains(t, out, "209 files, 3 functions, 2 packages, 3 triggers, 4 static units", "14 of 14 units changed", "200 of 200 files uploaded")
+	testkit.Contains(t, out, "209 files, 3 functions, 2 packages, 3 triggers, 4 static units", "14 of 14 units changed",
+		"200 of 200 files uploaded")
 	// P-005: the group version is tied to the commit, the branch and the clean flag.
 	var group client.GroupTracker
 	s.Call(http.MethodGet, "/apps/shop/groups/"+string(one), nil, &group)
@@ -76,7 +77,8 @@ func TestPushTheShop(t *testing.T) {
 	changeFunction(s, t, r)
 
 	after := s.Stored("shop")
-	// L-028: content is stored once: five releases of 200 files are 202 files, and one manifest for each version of a unit.
+	// L-028: content is stored once: five releases of 200 files are 202 files, and one manifest for each version of a
+	// unit.
 	testkit.Equal(t, "objects stored since the first push", len(site.Added(before, after)), 2+1+1)
 	rollTheShopBack(s, t, one)
 }
@@ -92,7 +94,8 @@ func wantMovingParts(s *site.Site, t *testing.T, release landfall.UID) {
 	}
 	// D-021: the moving parts are tenant configuration, function configuration and static assets, and nothing else.
 	testkit.Equal(t, "kinds of units", fmt.Sprint(kinds),
-		fmt.Sprint(map[string]int{"config": 1, "environment": 1, "function": 3, "package": 2, "http-trigger": 3, "static": 4}))
+		fmt.Sprint(map[string]int{"config": 1, "environment": 1, "function": 3, "package": 2, "http-trigger": 3,
+			"static": 4}))
 	// D-006: tenant configuration is a moving part.
 	testkit.Equal(t, "version of the configuration", s.UnitsOf("shop", string(release))["config config"].UID, release)
 	// D-023: it is one moving unit.
@@ -122,24 +125,28 @@ func changeTwoFiles(s *site.Site, t *testing.T, r *site.Repository, one landfall
 
 	// P-006: of 200 files the two that changed are uploaded, under the new version's own prefix, and its manifest.
 	prefix := s.ObjectsOf("shop") + "static/root/" + string(two) + "/"
-	testkit.EqualList(t, "new objects", site.Added(before, s.Stored("shop")), []string{prefix + ".manifest.json", prefix + "about.html", prefix + "contact.html"})
+	testkit.EqualList(t, "new objects", site.Added(before, s.Stored("shop")),
+		[]string{prefix + ".manifest.json", prefix + "about.html", prefix + "contact.html"})
 	testkit.Contains(t, out, "1 of 14 units changed", "2 of 200 files uploaded")
 	// D-060: each version of static assets is held in a folder that is named by the version.
 	testkit.Equal(t, "version of the unit /", s.UnitsOf("shop", string(two))["static /"].UID, two)
 	// D-061: static items whose files do not change are not uploaded.
 	testkit.Equal(t, "version of the unit /static/js", s.UnitsOf("shop", string(two))["static /static/js"].UID, one)
 	// D-063: so files of different items are skipped independently.
-	testkit.Equal(t, "version of the unit /static/images", s.UnitsOf("shop", string(two))["static /static/images"].UID, one)
+	testkit.Equal(t, "version of the unit /static/images",
+		s.UnitsOf("shop", string(two))["static /static/images"].UID, one)
 	// L-027: of all units in the repository, only the one that changed gets a version, without any setting.
 	testkit.EqualList(t, "changed units", changed(s, "shop", one, two), []string{"static /"})
 	// P-004: the run compares with what was applied last, down to the files.
 	run := s.Finished("shop", commit)
 	i := slices.IndexFunc(run.Changes, func(c client.Change) bool { return c.Change == landfall.Changed })
-	if i < 0 || run.Changes[i].Files == nil || run.Changes[i].Files.Changed != 2 || run.Changes[i].Files.Added+run.Changes[i].Files.Removed != 0 {
+	if i < 0 || run.Changes[i].Files == nil || run.Changes[i].Files.Changed != 2 ||
+		run.Changes[i].Files.Added+run.Changes[i].Files.Removed != 0 {
 		t.Errorf("got the changes %+v, want 2 changed files", run.Changes)
 	}
 	// L-029: the bytes that the release has, and those that only it has, are said.
-	testkit.Equal(t, "some bytes are shared", run.Stats.BytesUploaded > 0 && run.Stats.BytesUploaded < run.Stats.Bytes/10, true)
+	testkit.Equal(t, "some bytes are shared",
+		run.Stats.BytesUploaded > 0 && run.Stats.BytesUploaded < run.Stats.Bytes/10, true)
 	testkit.Contains(t, out, fmt.Sprintf("(%d of %d bytes)", run.Stats.BytesUploaded, run.Stats.Bytes))
 	// D-033: the changed unit has a new version.
 	testkit.Equal(t, "number of the unit's version", s.UnitsOf("shop", string(two))["static /"].Number, 2)
@@ -186,7 +193,8 @@ func changeFunction(s *site.Site, t *testing.T, r *site.Repository) {
 	r.Write(name, string(text)+"#")
 	four := s.Pushed(r, "shop", "Change checkout")
 	// D-027: any change of the code base, however small, means that the function changed.
-	testkit.EqualList(t, "changed units", changed(s, "shop", three, four), []string{"function checkout", "package checkout-pkg"})
+	testkit.EqualList(t, "changed units", changed(s, "shop", three, four),
+		[]string{"function checkout", "package checkout-pkg"})
 	// D-035: deploying the function gave a new version of that function.
 	versions := site.List[client.Version](s, "/functions/checkout/versions")
 	testkit.Equal(t, "versions of checkout", len(versions), 2)
@@ -206,7 +214,8 @@ func changeFunction(s *site.Site, t *testing.T, r *site.Repository) {
 	for _, g := range site.List[client.Group](s, "/apps/shop/groups") {
 		messages = append(messages, g.Message)
 	}
-	testkit.EqualList(t, "history, newest first", messages, []string{"Change checkout", "Take dollars", "Say more", "Open the shop"})
+	testkit.EqualList(t, "history, newest first", messages,
+		[]string{"Change checkout", "Take dollars", "Say more", "Open the shop"})
 
 	r.Write("README.md", "A shop, and how its mail server is set up.\n")
 	r.Commit("Describe the mail server")
@@ -278,8 +287,9 @@ spec:
     - {src: build/public, path: /static, exclude: [public/video/very-large-one.mp4]}
     - {src: build/public/video/very-large-one.mp4, path: /static/video/very-large-one.mp4}
 `,
-		"build/index.html", "<html>", "build/js/app.js", "ours", "build/public/js/app.js", "another", "build/public/js/other.js", "other",
-		"build/public/logo.svg", "<svg/>", "build/public/video/small.mp4", "small", "build/public/video/very-large-one.mp4", "large",
+		"build/index.html", "<html>", "build/js/app.js", "ours", "build/public/js/app.js", "another",
+		"build/public/js/other.js", "other", "build/public/logo.svg", "<svg/>", "build/public/video/small.mp4", "small",
+		"build/public/video/very-large-one.mp4", "large",
 	)
 	one := s.Pushed(r, "skygear", "Static items")
 
@@ -308,9 +318,12 @@ func TestLogEndsWithWhatTheRunCameTo(t *testing.T) {
 	for name, test := range map[string]struct{ file, text, says, last string }{
 		"one fault":  {"specs/more.yaml", "kind: Nothing\n", "specs/more.yaml:1", "failed: specs/more.yaml:1"},
 		"two faults": {"specs/more.yaml", "kind: Nothing\n---\nkind: Never\n", "specs/more.yaml:3", "failed"},
-		"a long log": {"specs/app.yaml", site.AppSpec("shop", "build: {command: seq 30000; exit 3, inputs: [\"site/**\"], outputs: [out]}"), "failed with exit code 3", "failed: the build command"},
-		"colours": {"specs/app.yaml", site.AppSpec("shop", `build: {command: "printf '\\033[31mred\\033[0m 50%%\\r\\033[1mno such\\tmodule\\033[0m\\n\\033[0m\\n'; exit 3", inputs: ["site/**"], outputs: [out]}`),
-			"failed with exit code 3: no such module", "failed: the build command of the app failed with exit code 3: no such module"},
+		"a long log": {"specs/app.yaml", site.AppSpec("shop", "build: {command: seq 30000; exit 3, inputs: [\"site/**\"], "+
+			"outputs: [out]}"), "failed with exit code 3", "failed: the build command"},
+		"colours": {"specs/app.yaml", site.AppSpec("shop",
+			`build: {command: "printf '\\033[31mred\\033[0m 50%%\\r\\033[1mno such\\tmodule\\033[0m\\n\\033[0m\\n'; exit 3", inputs: ["site/**"], outputs: [out]}`),
+			"failed with exit code 3: no such module",
+			"failed: the build command of the app failed with exit code 3: no such module"},
 		"no failures": {"specs/app.yaml", site.AppSpec("shop"), "Released ", "succeeded: Released "},
 	} {
 		r.Git("checkout", "--quiet", "-B", "test")
@@ -375,7 +388,8 @@ func TestPushCountsWhatItRemoves(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/app.yaml", site.AppSpec("shop", "  - {src: css, path: /css}"), "site/index.html", "one", "css/a.css", "a{}")
+	r.Write("specs/app.yaml", site.AppSpec("shop", "  - {src: css, path: /css}"), "site/index.html", "one",
+		"css/a.css", "a{}")
 	r.Commit("Two units")
 	testkit.Contains(t, r.Push("main"), "2 of 2 units changed")
 	r.Write("specs/app.yaml", site.AppSpec("shop"), "site/index.html", "two")

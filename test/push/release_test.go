@@ -39,7 +39,8 @@ func TestReleaseAddresses(t *testing.T) {
 		site.WantServed(t, s, "shop--"+selector, "/", "page 1")
 	}
 	// D-047: a release id that is none is an error of the gateway.
-	site.WantStatus(t, s, "shop.aaaaaaaa", http.StatusNotFound, "No such release", "The live release is at the app's own address")
+	site.WantStatus(t, s, "shop.aaaaaaaa", http.StatusNotFound, "No such release",
+		"The live release is at the app's own address")
 	site.WantStatus(t, s, "shop--nonsense", http.StatusNotFound, "No such release")
 	// P-013: so is an app that is none.
 	site.WantStatus(t, s, "shap", http.StatusNotFound, "No such app")
@@ -81,7 +82,8 @@ func specialReleases(s *site.Site, t *testing.T, r *site.Repository, one, two la
 	id := "known1234567"
 	r.Git("push", "--quiet", "origin", "HEAD:"+landfall.ApplyPrefix+id)
 	var applied client.Applied
-	s.Call(http.MethodPost, "/apps/shop/applies", client.Apply{ID: id, Commit: r.Head(), Base: r.Head(), Branch: "main", Clean: true}, &applied)
+	s.Call(http.MethodPost, "/apps/shop/applies",
+		client.Apply{ID: id, Commit: r.Head(), Base: r.Head(), Branch: "main", Clean: true}, &applied)
 	run := s.Final(applied.Run.ID)
 	// L-036: the run tells its release's address when it is accepted, and that is where the release comes to be.
 	testkit.Equal(t, "release", run.Release, applied.Run.UID)
@@ -123,7 +125,8 @@ func TestReleasesExpire(t *testing.T) {
 	// D-048: an expired release is an error of the gateway.
 	site.WantStatus(t, s, "shop."+string(one), http.StatusGone)
 	// P-013: which says that it is expired, not that it never was.
-	site.WantStatus(t, s, "shop."+string(one), http.StatusGone, "This release has expired", "can make this one accessible again")
+	site.WantStatus(t, s, "shop."+string(one), http.StatusGone, "This release has expired",
+		"can make this one accessible again")
 	site.WantStatus(t, s, "shop--"+string(one), http.StatusGone, "This release has expired")
 	five := s.Numbered(r, "shop", 5)
 	six := s.Numbered(r, "shop", 6)
@@ -223,7 +226,9 @@ func TestCollectionDeletesWhatNothingReaches(t *testing.T) {
 			return !slices.ContainsFunc(s.Stored("shop"), func(key string) bool { return strings.HasPrefix(key, prefix(uid)) })
 		}
 	}
-	s.Eventually("the objects of the expired releases are deleted", func() bool { return gone(uids[2])() && gone(uids[3])() })
+	s.Eventually("the objects of the expired releases are deleted", func() bool {
+		return gone(uids[2])() && gone(uids[3])()
+	})
 
 	// L-031: what an accessible release refers to stays, though it lies in the folder of a release that expired.
 	for _, n := range []int{2, 5, 6} {
@@ -237,7 +242,8 @@ func TestCollectionDeletesWhatNothingReaches(t *testing.T) {
 }
 
 // wantCollectedAgain reaches a release whose objects are gone, and lets it go.
-func wantCollectedAgain(s *site.Site, t *testing.T, r *site.Repository, uids []landfall.UID, gone func(landfall.UID) func() bool) {
+func wantCollectedAgain(s *site.Site, t *testing.T, r *site.Repository, uids []landfall.UID,
+	gone func(landfall.UID) func() bool) {
 	t.Helper()
 	before := s.UnitsOf("shop", string(uids[5]))["static /"]
 	testkit.Equal(t, "release made accessible again", reach(s, "shop", string(uids[2])), uids[2])
@@ -267,13 +273,15 @@ func TestHashedAssetsOutliveTheirRelease(t *testing.T) {
 
 	// L-033: a page that was loaded before the push still gets its script, from the release that had it.
 	site.WantServed(t, s, "shop", "/js/app.3f2a1b4c.js", "script 1")
-	testkit.Equal(t, "release of the old script", s.Get(s.At("shop", "/js/app.3f2a1b4c.js")).Header.Get("Landfall-Release"), string(one))
+	testkit.Equal(t, "release of the old script",
+		s.Get(s.At("shop", "/js/app.3f2a1b4c.js")).Header.Get("Landfall-Release"), string(one))
 	site.WantServed(t, s, "shop", "/js/app.9d8e7f6a.js", "script 2")
 	site.WantServed(t, s, "shop", "/some/page", "page 2")
 	site.WantServed(t, s, "shop", "/js/plain.js", "plain")
 	for host, path := range map[string]string{"shop": "/js/never.js", "shop--" + string(two): "/js/app.3f2a1b4c.js"} {
 		p := s.Get(s.At(host, path))
-		testkit.Equal(t, "a missing asset of "+host+" is no page", p.Status == http.StatusNotFound && !strings.Contains(p.Body, "page 2"), true)
+		testkit.Equal(t, "a missing asset of "+host+" is no page",
+			p.Status == http.StatusNotFound && !strings.Contains(p.Body, "page 2"), true)
 	}
 }
 
@@ -332,7 +340,8 @@ func TestPushOfACommitThatIsAppliedWithoutRelease(t *testing.T) {
 	id := "slow12345678"
 	r.Git("push", "--quiet", "origin", "HEAD:"+landfall.ApplyPrefix+id)
 	var applied client.Applied
-	s.Call(http.MethodPost, "/apps/shop/applies", client.Apply{ID: id, Commit: commit, Base: commit, Clean: true, NoRelease: true}, &applied)
+	s.Call(http.MethodPost, "/apps/shop/applies",
+		client.Apply{ID: id, Commit: commit, Base: commit, Clean: true, NoRelease: true}, &applied)
 	s.Eventually("the apply is building", func() bool { return site.IsThere(filepath.Join(gate, "building")) })
 	t.Cleanup(func() { site.OpenGate(t, gate) })
 	var out string
@@ -349,7 +358,8 @@ func TestPushOfACommitThatIsAppliedWithoutRelease(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the push: %v\n%s", err, out)
 	}
-	// D-041: only what nobody wants released cannot be reached: the push releases what is applied without a release beside it.
+	// D-041: only what nobody wants released cannot be reached: the push releases what is applied without a release
+	// beside it.
 	testkit.Equal(t, "release", s.Released(site.ToldBy(out), "shop"), applied.Run.UID)
 	site.WantServed(t, s, "shop", "/", "page 2")
 	testkit.Equal(t, "runs", len(runsOf(s, "shop", commit)), 1)
@@ -366,7 +376,8 @@ func TestRollbackHoldsLive(t *testing.T) {
 	s.Call(http.MethodPost, "/apps/shop/rollback", map[string]string{}, &app)
 	testkit.Equal(t, "live after a rollback to the release before", app.Live, two)
 	site.WantServed(t, s, "shop", "/", "page 2")
-	s.Call(http.MethodPost, "/apps/shop/rollback", map[string]string{"release": string(one), "reason": "page 2 is no better"}, &app)
+	s.Call(http.MethodPost, "/apps/shop/rollback",
+		map[string]string{"release": string(one), "reason": "page 2 is no better"}, &app)
 	// L-032: going back takes one id.
 	site.WantServed(t, s, "shop", "/", "page 1")
 	testkit.Equal(t, "held", app.Held, true)
@@ -382,7 +393,8 @@ func TestRollbackHoldsLive(t *testing.T) {
 	site.WantServed(t, s, "shop--"+string(four), "/", "page 4")
 	r.Git("checkout", "--quiet", "-b", "same")
 	testkit.Contains(t, r.Push("HEAD:refs/heads/again"), s.At("shop--"+string(four), "/"))
-	testkit.Contains(t, r.Push("--force", "HEAD~1:main"), "live is held at "+string(one), s.At("shop--"+string(three), "/"))
+	testkit.Contains(t, r.Push("--force", "HEAD~1:main"), "live is held at "+string(one),
+		s.At("shop--"+string(three), "/"))
 	site.WantServed(t, s, "shop", "/", "page 1")
 	r.Push("--force", "HEAD:main")
 
@@ -426,7 +438,8 @@ func TestRollbackFollowsTheHistoryOfLive(t *testing.T) {
 		site.WantServed(t, s, "shop", "/", page)
 	}
 	moves := site.List[client.Move](s, "/apps/shop/moves?pointer=live")
-	testkit.Equal(t, "the history tells a rollback from a promotion", fmt.Sprint(moves[0].Back, moves[1].Back, moves[2].Back, moves[3].Back), "true true false false")
+	testkit.Equal(t, "the history tells a rollback from a promotion",
+		fmt.Sprint(moves[0].Back, moves[1].Back, moves[2].Back, moves[3].Back), "true true false false")
 }
 
 // wantMoves looks at the history of live, from the first move on.
@@ -450,7 +463,8 @@ func TestTagsThatAreRefused(t *testing.T) {
 	s := site.New(t)
 	r := s.Static("shop")
 	one := s.Numbered(r, "shop", 1)
-	for _, tag := range []string{"live", "latest", "all", "branch-main", "branch-", "pr-1", "deadbeef", strings.Repeat("a", 40), string(one)} {
+	for _, tag := range []string{"live", "latest", "all", "branch-main", "branch-", "pr-1", "deadbeef",
+		strings.Repeat("a", 40), string(one)} {
 		err := s.Refused(http.MethodPut, "/apps/shop/tags/"+tag, map[string]string{"release": string(one)})
 		// D-056: live is a tag that only releasing moves; other reserved names are refused with the reason.
 		site.WantRefused(t, err, landfall.Invalid, "cannot be a tag")
@@ -460,12 +474,15 @@ func TestTagsThatAreRefused(t *testing.T) {
 		r.Git("tag", tag)
 		out := r.Push("refs/tags/" + tag)
 		testkit.Contains(t, out, `"`+tag+`" cannot be a tag`)
-		testkit.Equal(t, "a pushed tag "+tag+" names nothing", s.Tagged("shop")[tag] == "" || tag == "live" || tag == "branch-main", true)
+		testkit.Equal(t, "a pushed tag "+tag+" names nothing",
+			s.Tagged("shop")[tag] == "" || tag == "live" || tag == "branch-main", true)
 	}
 	site.WantServed(t, s, "shop", "/", "page 1")
-	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/tags/live", nil), landfall.Conflict, "live cannot be removed")
+	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/tags/live", nil), landfall.Conflict,
+		"live cannot be removed")
 	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/releases/live", nil), landfall.Conflict, "is live")
-	site.WantRefused(t, s.Refused(http.MethodPut, "/apps/shop/tags/ok", map[string]string{"release": "nothing"}), landfall.NotFound, `"nothing"`)
+	site.WantRefused(t, s.Refused(http.MethodPut, "/apps/shop/tags/ok", map[string]string{"release": "nothing"}),
+		landfall.NotFound, `"nothing"`)
 }
 
 func TestLiveByHand(t *testing.T) {
@@ -490,7 +507,8 @@ func TestLiveByHand(t *testing.T) {
 func TestReleaseRulesThatAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
-	r := s.Static("shop", `release: {production: trunk, live: manual, keep: 2, branches: ["release/*"], skip_paths: ["*.md"]}`)
+	r := s.Static("shop",
+		`release: {production: trunk, live: manual, keep: 2, branches: ["release/*"], skip_paths: ["*.md"]}`)
 	s.Numbered(r, "shop", 1)
 	r.Checkout("release/next")
 	r.Write("specs/app.yaml", site.AppSpec("shop"))
@@ -528,10 +546,12 @@ func TestDeletedApp(t *testing.T) {
 	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop", nil), landfall.Conflict, "--force")
 	s.Call(http.MethodDelete, "/apps/shop?force=true", nil, nil)
 	// P-013: every address of a deleted app answers that it is gone.
-	for _, host := range []string{"shop", "shop--" + string(one), "shop." + string(one), "shop--latest", "shop--branch-main", "shop--other"} {
+	for _, host := range []string{"shop", "shop--" + string(one), "shop." + string(one), "shop--latest",
+		"shop--branch-main", "shop--other"} {
 		site.WantStatus(t, s, host, http.StatusGone, "This app was deleted", "stays reserved")
 	}
-	site.WantRefused(t, s.Refused(http.MethodPost, "/apps", client.NewApp{Name: "shop"}), landfall.Conflict, "stay reserved")
+	site.WantRefused(t, s.Refused(http.MethodPost, "/apps", client.NewApp{Name: "shop"}), landfall.Conflict,
+		"stay reserved")
 	r.Commit("After the end")
 	out, err := r.Try("push", "origin", "HEAD")
 	if err == nil || !strings.Contains(out, "deleted") {
@@ -553,7 +573,8 @@ func TestHistoryOnTheCommandLine(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 
 	// D-057: the command lists the app versions, and says which of them are releases.
-	testkit.Equal(t, "the version without a release: "+lines[2], strings.Contains(lines[2], string(two)) && !strings.Contains(lines[2], "Release"), true)
+	testkit.Equal(t, "the version without a release: "+lines[2],
+		strings.Contains(lines[2], string(two)) && !strings.Contains(lines[2], "Release"), true)
 	// D-059: name of the app, then id, time, message and what the release is called, the newest first.
 	testkit.EqualList(t, "head", lines[:2], []string{"App name: shop", "App versions:"})
 	for _, part := range []string{string(one), "Page 1", "| Release " + string(one), "latest", "live", "beta"} {
@@ -603,11 +624,13 @@ func TestHostsNeverReachAnotherApp(t *testing.T) {
 	}
 	long := strings.Repeat("a", 10_000)
 	for host, want := range map[string]string{
-		"SHOP.LOCALHOST": "this is shop", "shop.localhost.": "this is shop", "Shop.localhost:1": "this is shop", "shop-2.localhost.:65535": "this is shop-2",
-		"127.0.0.1": "", "[::1]:80": "", "[::ffff:127.0.0.1]": "", "localhost": "", "localhost.": "", "shop%2elocalhost": "", "%73hop.localhost": "",
-		"shop": "", "shop.localhost.evil.example": "", "evilshop.localhost": "", "a.b.shop.localhost": "", "shop.localhost@shop-2.localhost": "",
-		"-shop.localhost": "", "shop..localhost": "", ".localhost": "", "shop.localhost:99999": "", "shop_.localhost": "", "xn--shop.localhost": "",
-		"shop--shop-2.localhost": "", "shop.shop-2.localhost": "", long + ".localhost": "", long: "", "shop.localhost:80:80": "", "sh\u00f6p.localhost": "",
+		"SHOP.LOCALHOST": "this is shop", "shop.localhost.": "this is shop", "Shop.localhost:1": "this is shop",
+		"shop-2.localhost.:65535": "this is shop-2", "127.0.0.1": "", "[::1]:80": "", "[::ffff:127.0.0.1]": "",
+		"localhost": "", "localhost.": "", "shop%2elocalhost": "", "%73hop.localhost": "", "shop": "",
+		"shop.localhost.evil.example": "", "evilshop.localhost": "", "a.b.shop.localhost": "",
+		"shop.localhost@shop-2.localhost": "", "-shop.localhost": "", "shop..localhost": "", ".localhost": "",
+		"shop.localhost:99999": "", "shop_.localhost": "", "xn--shop.localhost": "", "shop--shop-2.localhost": "",
+		"shop.shop-2.localhost": "", long + ".localhost": "", long: "", "shop.localhost:80:80": "", "sh\u00f6p.localhost": "",
 		"\u017fhop.localhost": "",
 	} {
 		status, body := raw(s, host, "/")
@@ -617,8 +640,10 @@ func TestHostsNeverReachAnotherApp(t *testing.T) {
 			continue
 		}
 		// N-019: everything else is no app's: an IP address is the control host's, an unknown or broken name nobody's.
-		testkit.Equal(t, fmt.Sprintf("%.60q answers %d with a page of an app", host, status), strings.Contains(body, "this is"), false)
-		signIn := status == http.StatusSeeOther && slices.Contains([]string{"127.0.0.1", "[::1]:80", "[::ffff:127.0.0.1]", "localhost", "localhost."}, host)
+		testkit.Equal(t, fmt.Sprintf("%.60q answers %d with a page of an app", host, status),
+			strings.Contains(body, "this is"), false)
+		signIn := status == http.StatusSeeOther &&
+			slices.Contains([]string{"127.0.0.1", "[::1]:80", "[::ffff:127.0.0.1]", "localhost", "localhost."}, host)
 		testkit.Equal(t, fmt.Sprintf("%.60q is refused (%d)", host, status), signIn || (status >= 400 && status < 500), true)
 	}
 }
@@ -634,23 +659,28 @@ func TestPathsNeverLeaveTheRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, target := range []string{
-		"/../secret.txt", "/folder/../../secret.txt", "/%2e%2e/secret.txt", "/%2E%2E/secret.txt", "/.%2e/secret.txt", "/folder/%2e%2e/page.txt",
-		"/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", `/..\secret.txt`, "/..%5csecret.txt", "/%00", "/index.html%00.txt", "/./index.html", "/folder/./page.txt",
-		"/../../../../../../token", "/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/token", "//../token", "/folder//../../secret.txt",
-		"/" + string(one) + "/../../.manifest.json", "/.manifest.json", "http://shop-2.localhost/../secret.txt", "/%c0%ae%c0%ae/secret.txt", "/..;/secret.txt",
-		"/%252e%252e/secret.txt", "/folder/..", "/..", "/" + strings.Repeat("../", 500) + "etc/passwd", "/etc/passwd",
+		"/../secret.txt", "/folder/../../secret.txt", "/%2e%2e/secret.txt", "/%2E%2E/secret.txt", "/.%2e/secret.txt",
+		"/folder/%2e%2e/page.txt", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", `/..\secret.txt`, "/..%5csecret.txt", "/%00",
+		"/index.html%00.txt", "/./index.html", "/folder/./page.txt", "/../../../../../../token",
+		"/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/token", "//../token", "/folder//../../secret.txt",
+		"/" + string(one) + "/../../.manifest.json", "/.manifest.json", "http://shop-2.localhost/../secret.txt",
+		"/%c0%ae%c0%ae/secret.txt", "/..;/secret.txt", "/%252e%252e/secret.txt", "/folder/..", "/..",
+		"/" + strings.Repeat("../", 500) + "etc/passwd", "/etc/passwd",
 	} {
 		status, body := raw(s, "shop.localhost", target)
 		for _, secret := range []string{"outside of the site", strings.TrimSpace(string(token)), "root:", `"sha256`} {
 			// N-020: no path leads to what is not of the release.
-			testkit.Equal(t, fmt.Sprintf("%.60q answers %d with %q", target, status, secret), strings.Contains(body, secret), false)
+			testkit.Equal(t, fmt.Sprintf("%.60q answers %d with %q", target, status, secret),
+				strings.Contains(body, secret), false)
 		}
 		testkit.Equal(t, fmt.Sprintf("%.60q is refused (%d)", target, status), status >= 400 && status < 500, true)
 	}
-	for target, location := range map[string]string{"//folder/page.txt": "/folder/page.txt", "/folder//page.txt": "/folder/page.txt", "//evil.example/": "/evil.example/"} {
+	for target, location := range map[string]string{"//folder/page.txt": "/folder/page.txt",
+		"/folder//page.txt": "/folder/page.txt", "//evil.example/": "/evil.example/"} {
 		status, _ := raw(s, "shop.localhost", target)
 		// N-020: runs of slashes lead to the one path that they mean, of the same host.
-		testkit.Equal(t, target+" leads to "+location, status == http.StatusPermanentRedirect || status == http.StatusNotFound, true)
+		testkit.Equal(t, target+" leads to "+location,
+			status == http.StatusPermanentRedirect || status == http.StatusNotFound, true)
 	}
 	site.WantServed(t, s, "shop", "/folder/page.txt", "page")
 }

@@ -47,7 +47,8 @@ func TestRetention(t *testing.T) {
 	w.Start("LANDFALL_KEEP_RUNS=1ms", "LANDFALL_KEEP_LOGS=1ms", "LANDFALL_KEEP_DELIVERIES=1ms")
 	// L-028: what is not needed does not pile up: it goes by itself, also when the process never lives for long
 	w.Eventually("what is old is gone", func() bool {
-		return len(site.List[client.Run](w.Site, "/runs?app=shop")) == 1 && len(site.List[client.Delivery](w.Site, "/deliveries")) == 0 &&
+		return len(site.List[client.Run](w.Site, "/runs?app=shop")) == 1 &&
+			len(site.List[client.Delivery](w.Site, "/deliveries")) == 0 &&
 			!strings.Contains(log(), "1 file uploaded")
 	})
 	kept, _ := w.RunOf("shop", two)

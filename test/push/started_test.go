@@ -26,7 +26,8 @@ func TestGettingStartedFunction(t *testing.T) {
 	}
 	s := site.New(t)
 	r := s.Repository(s.App("hello"))
-	r.Write("specs/app.yaml", site.AppSpec("hello"), "site/index.html", "page", files[0][1], files[0][2]+"\n", files[1][1], files[1][2]+"\n")
+	r.Write("specs/app.yaml", site.AppSpec("hello"), "site/index.html", "page", files[0][1], files[0][2]+"\n", files[1][1],
+		files[1][2]+"\n")
 	s.Pushed(r, "hello", "A function")
 	testkit.Equal(t, "what the function says", s.Get(s.At("hello", curl[1])).Body, curl[2])
 	s.Landfall("execution", "list", "--app", "hello")

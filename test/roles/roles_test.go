@@ -58,7 +58,8 @@ func newParts(t *testing.T) *parts {
 	at := func(s *site.Site) string { return "127.0.0.1:" + s.Port }
 	shared := []string{"LANDFALL_ROLE_SECRET=" + site.RoleSecret, "LANDFALL_SECRET_KEY=" + key.Reveal()}
 	stateless := site.Engine{Bucket: on.Bucket}
-	p.registry, p.router = site.NewStopped(t, on), site.NewStopped(t, site.Engine{}) // of the router nothing is stored anywhere
+	// of the router nothing is stored anywhere
+	p.registry, p.router = site.NewStopped(t, on), site.NewStopped(t, site.Engine{})
 	for i := range p.runners {
 		p.runners[i] = site.NewStopped(t, stateless, "LANDFALL_REGISTRY="+at(p.registry))
 	}
@@ -142,11 +143,12 @@ func TestEveryRoleAlone(t *testing.T) {
 	r := p.Repository(p.App("shop"))
 	p.SetSecret("shop", "STRIPE_KEY", "open-sesame")
 	specs := site.Naming(site.FunctionsSpec("python-env", "hello hello.main"), "STRIPE_KEY") +
-		site.TimerSpec("tick hello @every 1s") + site.QueueSpec("orders", "functionref: {name: hello}", "topic: orders", "respTopic: confirmed")
+		site.TimerSpec("tick hello @every 1s") +
+		site.QueueSpec("orders", "functionref: {name: hello}", "topic: orders", "respTopic: confirmed")
 	says := func(name string) string { return name + " EUR open-sesame" }
 	write := func(name string) {
-		r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"), "site/index.html", "page "+name,
-			"hello/hello.py", strings.ReplaceAll(partsStory, "NAME", name))
+		r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop", "config: {currency: EUR}"),
+			"site/index.html", "page "+name, "hello/hello.py", strings.ReplaceAll(partsStory, "NAME", name))
 	}
 	write("one")
 	first := p.Pushed(r, "shop", "one")
@@ -160,10 +162,13 @@ func TestEveryRoleAlone(t *testing.T) {
 	site.WantServed(t, p.gateway, "shop--"+string(first), "/api/hello", says("one"))
 
 	p.Landfall("function", "alias", "create", "hello", "steady", "1")
-	testkit.Equal(t, "the version that the alias names", strings.TrimSpace(p.trigger.Landfall("function", "invoke", "hello:steady")), says("one"))
+	testkit.Equal(t, "the version that the alias names",
+		strings.TrimSpace(p.trigger.Landfall("function", "invoke", "hello:steady")), says("one"))
 	// E-060: the trigger manager has the router run the function
 	testkit.Equal(t, "what answers an event", fired(p.trigger, "/r/default/shop/tick"), says("two"))
-	p.Eventually("the schedule has fired", func() bool { return strings.Contains(p.Landfall("trigger", "list", "shop"), "succeeded") })
+	p.Eventually("the schedule has fired", func() bool {
+		return strings.Contains(p.Landfall("trigger", "list", "shop"), "succeeded")
+	})
 	p.Landfall("queue", "publish", "shop", "orders", "--data", "{}")
 	p.Eventually("the queue was answered", func() bool { return len(p.Messages("shop", "confirmed")) > 0 })
 	testkit.Equal(t, "the answer to the message", p.Messages("shop", "confirmed")[0].Data, says("two"))
@@ -191,7 +196,9 @@ func TestEveryRoleAlone(t *testing.T) {
 		testkit.Equal(t, "status when a runner dies: "+page.Body, page.Status, http.StatusBadGateway)
 	}
 	p.runners[0].Start()
-	p.Eventually("the router knows that the runner is back", func() bool { return strings.Contains(p.router.Log.String(), "gets events again") })
+	p.Eventually("the router knows that the runner is back", func() bool {
+		return strings.Contains(p.router.Log.String(), "gets events again")
+	})
 	gone := underLoad(p.Site, address, says("two"), callers, func() {
 		_ = p.runners[1].Cmd.Process.Signal(syscall.SIGTERM)
 		<-p.runners[1].Done
@@ -216,20 +223,26 @@ func (p *parts) wantShut() {
 	named := `{"specversion": "1.0", "id": "1", "source": "/test", "type": "greet", "function": "https://elsewhere.example.com/functions/default/hello:1"}`
 	event := []string{"Content-Type", site.OneEvent}
 	for what, answer := range map[string]site.Page{
-		"a function by the router":   p.router.Send(http.MethodPost, p.router.URL+"/run", named, append(event, "Authorization", "Bearer "+site.RoleSecret)...),
-		"a function by a runner":     p.runners[0].Send(http.MethodPost, p.runners[0].URL+"/run", named, append(event, "Authorization", "Bearer "+site.RoleSecret)...),
-		"a trigger":                  p.trigger.Send(http.MethodPost, p.trigger.URL+"/fire", site.EventFrom("/r/default/shop/tick"), event...),
+		"a function by the router": p.router.Send(http.MethodPost, p.router.URL+"/run", named,
+			append(event, "Authorization", "Bearer "+site.RoleSecret)...),
+		"a function by a runner": p.runners[0].Send(http.MethodPost, p.runners[0].URL+"/run", named,
+			append(event, "Authorization", "Bearer "+site.RoleSecret)...),
+		"a trigger": p.trigger.Send(http.MethodPost, p.trigger.URL+"/fire",
+			site.EventFrom("/r/default/shop/tick"), event...),
 		"a function at the registry": p.registry.Send(http.MethodGet, p.registry.URL+"/functions/default/hello:1", ""),
 		"an image":                   p.registry.Send(http.MethodGet, p.registry.URL+"/v2/default/hello/manifests/1", ""),
 	} {
 		// K-015: in every process, whatever its role
-		if answer.Status < http.StatusBadRequest || !strings.Contains(strings.ToLower(answer.Body), "no ") && !strings.Contains(answer.Body, "not-found") {
+		if answer.Status < http.StatusBadRequest ||
+			!strings.Contains(strings.ToLower(answer.Body), "no ") && !strings.Contains(answer.Body, "not-found") {
 			p.T.Errorf("%s: got %d %s, want that there is none", what, answer.Status, answer.Body)
 		}
 	}
 	left := func(s *site.Site, folder, suffix string) bool {
 		all, err := os.ReadDir(filepath.Join(s.Data, folder))
-		return len(slices.DeleteFunc(testkit.Must(all, err)(p.T), func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), suffix) })) > 0
+		return len(slices.DeleteFunc(testkit.Must(all, err)(p.T), func(e os.DirEntry) bool {
+			return !strings.HasSuffix(e.Name(), suffix)
+		})) > 0
 	}
 	p.Eventually("its repository is gone", func() bool { return !left(p.Site, "git", ".git") })
 	testkit.Equal(p.T, "whether the worker has a mirror of it", left(p.pipeline, "mirrors", ".git"), true)
@@ -254,18 +267,23 @@ func (p *parts) wantDoors() {
 	runner := p.runners[0]
 	named := `{"specversion": "1.0", "id": "1", "source": "/test", "type": "greet", "function": "https://elsewhere.example.com/functions/default/hello:1"}`
 	asRole := func(s *site.Site) site.Page {
-		return s.Send(http.MethodPost, s.URL+"/run", named, "Content-Type", site.OneEvent, "Authorization", "Bearer "+site.RoleSecret)
+		return s.Send(http.MethodPost, s.URL+"/run", named, "Content-Type", site.OneEvent, "Authorization",
+			"Bearer "+site.RoleSecret)
 	}
 	answer := asRole(runner)
 	// E-037: the runner takes a CloudEvent at /run
 	testkit.Equal(t, "status of /run at a runner: "+answer.Body, answer.Status, http.StatusOK)
 	// E-038: and answers with one
-	testkit.Contains(t, site.Told{answer.Header.Get("Content-Type"), answer.Body}, "application/cloudevents+json", "specversion")
+	testkit.Contains(t, site.Told{answer.Header.Get("Content-Type"), answer.Body}, "application/cloudevents+json",
+		"specversion")
 	// E-075: what the function's URL names is what the registry knows of it
-	testkit.Equal(t, "what the function said", testkit.Decode[struct{ Data string }](t, []byte(answer.Body)).Data, "one EUR open-sesame")
+	testkit.Equal(t, "what the function said", testkit.Decode[struct{ Data string }](t, []byte(answer.Body)).Data,
+		"one EUR open-sesame")
 	// E-074: the router passes the event to a runner
-	testkit.Equal(t, "what the function said by the router", testkit.Decode[struct{ Data string }](t, []byte(asRole(p.router).Body)).Data, "one EUR open-sesame")
-	testkit.Equal(t, "status of /run without the secret of the roles", runner.Send(http.MethodPost, runner.URL+"/run", named, "Content-Type", site.OneEvent).Status,
+	testkit.Equal(t, "what the function said by the router",
+		testkit.Decode[struct{ Data string }](t, []byte(asRole(p.router).Body)).Data, "one EUR open-sesame")
+	testkit.Equal(t, "status of /run without the secret of the roles",
+		runner.Send(http.MethodPost, runner.URL+"/run", named, "Content-Type", site.OneEvent).Status,
 		http.StatusUnauthorized)
 
 	function := p.registry.Send(http.MethodGet, p.registry.URL+"/functions/default/hello:1", "")
@@ -274,26 +292,36 @@ func (p *parts) wantDoors() {
 	if strings.Contains(function.Body, "sealed") {
 		t.Errorf("people are told what only runners are: %s", function.Body)
 	}
-	testkit.Equal(t, "status of the images", p.registry.Send(http.MethodGet, p.registry.URL+"/v2/", "").Status, http.StatusOK)
-	for _, door := range []string{"/fire", "/r/default/shop/tick", "/functions/default/hello:1", "/v2/", "/api/v1/apps", "/webhooks/github", "/"} {
+	testkit.Equal(t, "status of the images", p.registry.Send(http.MethodGet, p.registry.URL+"/v2/", "").Status,
+		http.StatusOK)
+	for _, door := range []string{"/fire", "/r/default/shop/tick", "/functions/default/hello:1", "/v2/", "/api/v1/apps",
+		"/webhooks/github", "/"} {
 		// E-036: the runner does nothing else
-		testkit.Equal(t, "status of "+door+" at a runner", runner.Send(http.MethodPost, runner.URL+door, "").Status, http.StatusNotFound)
+		testkit.Equal(t, "status of "+door+" at a runner", runner.Send(http.MethodPost, runner.URL+door, "").Status,
+			http.StatusNotFound)
 	}
 	testkit.Contains(t, site.Told{p.Landfall("status")}, "roles here", "api")
 	for name, s := range map[string]*site.Site{
-		"api": p.Site, "runner": runner, "router": p.router, "registry": p.registry, "gateway": p.gateway, "trigger": p.trigger, "webhook": p.webhook, "pipeline": p.pipeline,
+		"api": p.Site, "runner": runner, "router": p.router, "registry": p.registry, "gateway": p.gateway,
+		"trigger": p.trigger, "webhook": p.webhook, "pipeline": p.pipeline,
 	} {
 		for _, host := range []string{"localhost:" + p.Port, "shop.localhost:" + p.Port} {
-			answers := dialled(s, "POST /run HTTP/1.1\r\nHost: "+host+"\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
-			// K-020: a request with both Content-Length and Transfer-Encoding is refused at every listener, and its connection closed
-			if !strings.HasPrefix(answers, "HTTP/1.1 400 ") || strings.Count(answers, "HTTP/1.1 400 ") != 1 || strings.Contains(answers, "200 OK") {
+			answers := dialled(s, "POST /run HTTP/1.1\r\nHost: "+host+
+				"\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: "+
+				host+"\r\n\r\n")
+			// K-020: a request with both Content-Length and Transfer-Encoding is refused at every listener, and its
+			// connection closed
+			if !strings.HasPrefix(answers, "HTTP/1.1 400 ") || strings.Count(answers, "HTTP/1.1 400 ") != 1 ||
+				strings.Contains(answers, "200 OK") {
 				t.Errorf("%s for %s: got %q, want 400 and the end", name, host, answers)
 			}
 		}
 	}
-	for s, name := range map[*site.Site]string{runner: "runner", p.router: "router", p.registry: "registry", p.gateway: "gateway", p.trigger: "trigger"} {
+	for s, name := range map[*site.Site]string{runner: "runner", p.router: "router", p.registry: "registry",
+		p.gateway: "gateway", p.trigger: "trigger"} {
 		testkit.Contains(t, site.Told{s.Get("http://127.0.0.1:" + s.Port + "/readyz").Body}, "ready\nroles: "+name+"\n")
-		testkit.Contains(t, site.Told{s.Send(http.MethodGet, "http://127.0.0.1:"+s.Port+"/metrics", "", "Authorization", "Bearer "+site.RoleSecret).Body}, "go_goroutines")
+		testkit.Contains(t, site.Told{s.Send(http.MethodGet, "http://127.0.0.1:"+s.Port+"/metrics", "", "Authorization",
+			"Bearer "+site.RoleSecret).Body}, "go_goroutines")
 	}
 }
 
@@ -325,13 +353,17 @@ func TestRunnersElsewhere(t *testing.T) {
 	runner := site.NewStopped(t, site.Engine{Bucket: on.Bucket})
 	s := site.NewStopped(t, on, "LANDFALL_RUNNERS=localhost:"+runner.Port, "LANDFALL_ROLE_SECRET="+site.RoleSecret)
 	s.Env = append(s.Env, "LANDFALL_URL="+s.URL)
-	runner.Env = append(runner.Env, "LANDFALL_ROLE=runner", "LANDFALL_REGISTRY=127.0.0.1:"+s.Port, "LANDFALL_ROLE_SECRET="+site.RoleSecret)
+	runner.Env = append(runner.Env, "LANDFALL_ROLE=runner", "LANDFALL_REGISTRY=127.0.0.1:"+s.Port,
+		"LANDFALL_ROLE_SECRET="+site.RoleSecret)
 	s.Start()
 	runner.Start()
 	s.ReadToken()
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("wasm-env", "hello"), "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
-		"hello/main.wasm", string(wasmtest.Says(`{"specversion":"1.0","id":"1","source":"/f","type":"answer","datacontenttype":"text/plain","data":"from afar"}`).Bytes()))
+	r.Write("specs/functions.yaml", site.FunctionsSpec("wasm-env", "hello"), "specs/app.yaml", site.AppSpec("shop"),
+		"site/index.html", "page", "hello/main.wasm",
+		string(
+			wasmtest.Says(
+				`{"specversion":"1.0","id":"1","source":"/f","type":"answer","datacontenttype":"text/plain","data":"from afar"}`).Bytes()))
 	s.Pushed(r, "shop", "A module")
 	s.Eventually("the runner has the module ready", func() bool {
 		found, err := filepath.Glob(filepath.Join(runner.Data, "cache", "wasm", "wazero-*", "*"))

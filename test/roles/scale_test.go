@@ -59,7 +59,8 @@ func TestScale(t *testing.T) {
 	testkit.Equal(t, "exit code of release expire: "+said, code, 0)
 	for _, g := range f.Gateways {
 		// K-003: expiry ends it at once at every gateway
-		testkit.Equal(t, "status of a file of a release that expired", g.Get(g.At("shop", "/one.js")).Status, http.StatusNotFound)
+		testkit.Equal(t, "status of a file of a release that expired", g.Get(g.At("shop", "/one.js")).Status,
+			http.StatusNotFound)
 	}
 
 	// A gateway that is gone holds up nobody for long, and shows the newest when it is back.
@@ -161,7 +162,9 @@ func TestScaleWithoutWorkers(t *testing.T) {
 		testkit.Equal(t, "exit code of status: "+said, code, 0)
 		return said
 	}
-	f.Eventually("the worker has given a sign of life", func() bool { return !strings.Contains(ready()+status(), "alive") })
+	f.Eventually("the worker has given a sign of life", func() bool {
+		return !strings.Contains(ready()+status(), "alive")
+	})
 	f.Workers[0].Stop()
 	testkit.Contains(t, site.Told{ready()}, "ready\n", "pipeline: no worker is alive")
 	testkit.Contains(t, site.Told{status()}, "none is alive")
@@ -182,7 +185,8 @@ func TestScaleWithoutWorkers(t *testing.T) {
 		t.Errorf("the push ended with %v:\n%s", err, terminal)
 	}
 	f.WantServed("shop", "/", "one")
-	testkit.Equal(t, "how often the push said so: "+terminal.String(), strings.Count(terminal.String(), "none is alive"), 1)
+	testkit.Equal(t, "how often the push said so: "+terminal.String(),
+		strings.Count(terminal.String(), "none is alive"), 1)
 	if said := ready() + status(); strings.Contains(said, "alive") {
 		t.Errorf("with a worker again: got %q, want nothing about workers", said)
 	}

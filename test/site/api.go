@@ -95,7 +95,8 @@ func (s *Site) Metrics(token string) (status int, got Measures) {
 // Messages returns what is kept at a topic.
 func (s *Site) Messages(app, topic string) []client.Message {
 	s.T.Helper()
-	all, err := client.List[client.Message](context.Background(), s.Client, "/apps/"+app+"/messages/"+url.PathEscape(topic), nil)
+	all, err := client.List[client.Message](context.Background(), s.Client,
+		"/apps/"+app+"/messages/"+url.PathEscape(topic), nil)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -116,7 +117,8 @@ func Texts(all []client.Message) []string {
 func (s *Site) Firings(trigger, word string) int {
 	n := 0
 	for line := range strings.Lines(s.Log.String()) {
-		if strings.Contains(line, "time trigger fired") && strings.Contains(line, `"trigger":"`+trigger+`"`) && strings.Contains(line, word) {
+		if strings.Contains(line, "time trigger fired") && strings.Contains(line, `"trigger":"`+trigger+`"`) &&
+			strings.Contains(line, word) {
 			n++
 		}
 	}

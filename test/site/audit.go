@@ -127,7 +127,8 @@ func (a *audit) reports(what string, run landfall.Run) {
 		final = landfall.StatusSuccess
 	case landfall.RunFailed:
 		final = landfall.StatusFailure
-	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled, landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:
+	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled, landfall.RunQueued, landfall.RunRunning,
+		landfall.RunWaiting:
 	}
 	if len(states) > 0 && !slices.Equal(states, []landfall.StatusState{landfall.StatusPending, final}) {
 		a.t.Errorf("%s: the forge was told %v, want pending and %s", what, states, final)

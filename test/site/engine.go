@@ -60,8 +60,8 @@ func (e Engine) Settings() []string {
 		env = append(env, "LANDFALL_DATABASE="+e.Database)
 	}
 	if e.Bucket.Endpoint != "" {
-		env = append(env, "LANDFALL_S3_ENDPOINT=http://"+e.Bucket.Endpoint, "LANDFALL_S3_BUCKET="+e.Bucket.Bucket, "LANDFALL_S3_STYLE=path",
-			"LANDFALL_S3_ACCESS_KEY="+e.Bucket.AccessKey, "LANDFALL_S3_SECRET_KEY="+e.Bucket.SecretKey)
+		env = append(env, "LANDFALL_S3_ENDPOINT=http://"+e.Bucket.Endpoint, "LANDFALL_S3_BUCKET="+e.Bucket.Bucket,
+			"LANDFALL_S3_STYLE=path", "LANDFALL_S3_ACCESS_KEY="+e.Bucket.AccessKey, "LANDFALL_S3_SECRET_KEY="+e.Bucket.SecretKey)
 	}
 	return env
 }

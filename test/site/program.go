@@ -18,10 +18,13 @@ import (
 // plays a part.
 func Environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
-		return slices.ContainsFunc([]string{"LANDFALL_", "GIT_", "RCLONE_", "AWS_"}, func(p string) bool { return strings.HasPrefix(pair, p) })
+		return slices.ContainsFunc([]string{"LANDFALL_", "GIT_", "RCLONE_", "AWS_"}, func(p string) bool {
+			return strings.HasPrefix(pair, p)
+		})
 	})
-	return append(append(env, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "RCLONE_CONFIG=/dev/null",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com"), more...)
+	return append(append(env, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"RCLONE_CONFIG=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada",
+		"GIT_COMMITTER_EMAIL=ada@example.com"), more...)
 }
 
 // Landfall runs a command that must succeed.
@@ -58,7 +61,8 @@ var Binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, "landfall"), InstallIn(dir, []string{"CGO_ENABLED=0"}, "landfall.dev/landfall/cmd/landfall-init")
+	return filepath.Join(dir, "landfall"), InstallIn(dir, []string{"CGO_ENABLED=0"},
+		"landfall.dev/landfall/cmd/landfall-init")
 })
 
 // Root returns the folder of the module, wherever the test is.
@@ -82,7 +86,8 @@ func Install(args ...string) (dir string, err error) {
 	if raceDetector() {
 		dir += "-race"
 		flags = append(flags, "-race")
-		for _, alone := range []string{"modernc.org/...", "compress/...", "github.com/klauspost/compress/..."} { // as the Makefile has them
+		// as the Makefile has them
+		for _, alone := range []string{"modernc.org/...", "compress/...", "github.com/klauspost/compress/..."} {
 			flags = append(flags, "-gcflags="+alone+"=-race=false")
 		}
 	}
@@ -115,5 +120,7 @@ func InstallIn(dir string, env []string, args ...string) error {
 
 func raceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
-	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+		return s.Key == "-race" && s.Value == "true"
+	})
 }

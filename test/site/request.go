@@ -141,7 +141,8 @@ func (p *Person) Ask(method, address, body string, headers ...string) Page {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(p.t.Context(), method, "http://127.0.0.1:"+p.Ports(u.Hostname())+u.RequestURI(), strings.NewReader(body))
+	r, err := http.NewRequestWithContext(p.t.Context(), method, "http://127.0.0.1:"+p.Ports(u.Hostname())+u.RequestURI(),
+		strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -153,7 +154,9 @@ func (p *Person) Ask(method, address, body string, headers ...string) Page {
 	for name, value := range p.Cookies[u.Host] {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
-	c := http.Client{Timeout: testkit.Patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := http.Client{Timeout: testkit.Patience, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	resp, err := c.Do(r)
 	if err != nil {
 		p.t.Fatal(err)
@@ -171,7 +174,8 @@ func (p *Person) Ask(method, address, body string, headers ...string) Page {
 		if cookie.MaxAge < 0 {
 			delete(p.Cookies[u.Host], cookie.Name)
 		}
-		if !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Domain != "" || cookie.Path != "/" {
+		if !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Domain != "" ||
+			cookie.Path != "/" {
 			p.t.Errorf("%s sets a cookie that others can get at: %s", address, cookie)
 		}
 	}
@@ -209,7 +213,8 @@ func (p *Person) SignIn(at, token string) (Page, string) {
 	}
 	origin := u.Scheme + "://" + u.Host
 	form := url.Values{"token": {token}, "to": {u.Query().Get("to")}}
-	answer := p.Ask(http.MethodPost, origin+"/sign-in", form.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", origin)
+	answer := p.Ask(http.MethodPost, origin+"/sign-in", form.Encode(), "Content-Type", "application/x-www-form-urlencoded",
+		"Origin", origin)
 	testkit.Equal(p.t, "status of the sign-in", answer.Status, http.StatusSeeOther)
 	return p.Open(origin + answer.Header.Get("Location"))
 }

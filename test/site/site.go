@@ -133,7 +133,8 @@ func (s *Site) Launch(env ...string) {
 	s.Log = &logtest.Buffer{}
 	line := slices.Concat(s.Within, main, s.Flags)
 	s.Cmd = exec.Command(line[0], line[1:]...)
-	s.Cmd.Env = Environ(slices.Concat([]string{"LANDFALL_DATA=" + s.Data, "LANDFALL_LISTEN=127.0.0.1:" + s.Port}, s.Env, env)...)
+	s.Cmd.Env = Environ(slices.Concat([]string{"LANDFALL_DATA=" + s.Data, "LANDFALL_LISTEN=127.0.0.1:" + s.Port},
+		s.Env, env)...)
 	s.Cmd.Stdout, s.Cmd.Stderr = s.Log, s.Log
 	if err := s.Cmd.Start(); err != nil {
 		s.T.Fatal(err)

@@ -32,7 +32,8 @@ func NumberedIn(t testing.TB, versions int) (*Site, *Repository) {
 			specs = specs + "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: named}\n" +
 				"spec: {functionref: {type: name, name: hello, alias: prod}, relativeurl: /api/named}\n"
 		}
-		r.Write("specs/functions.yaml", specs, "specs/app.yaml", AppSpec("shop"), "site/index.html", "page", "hello/hello", saying(strconv.Itoa(n)))
+		r.Write("specs/functions.yaml", specs, "specs/app.yaml", AppSpec("shop"), "site/index.html", "page", "hello/hello",
+			saying(strconv.Itoa(n)))
 		if err := os.Chmod(filepath.Join(r.Dir, "hello", "hello"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -53,14 +54,16 @@ func AddVersion(s *Site, r *Repository, text string, noRelease bool) client.Run 
 func saying(text string) string {
 	return `#!/usr/bin/perl -n
 BEGIN { $| = 1 }
-print qq({"specversion":"1.0","id":"1","source":"/hello","type":"said","datacontenttype":"text/plain","data":"` + text + `"}\n);
+print qq({"specversion":"1.0","id":"1","source":"/hello","type":"said","datacontenttype":"text/plain","data":"` + text +
+		`"}\n);
 `
 }
 
 // FunctionsSpec declares functions, each NAME ENTRYPOINT, in a package of its own and behind a route of its name.
 func FunctionsSpec(environment string, functions ...string) string {
 	var text strings.Builder
-	text.WriteString("apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: env}\nspec: {version: 2, runtime: {image: fission/" + environment + "}}\n")
+	text.WriteString("apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: env}\nspec: {version: 2, runtime: " +
+		"{image: fission/" + environment + "}}\n")
 	for _, line := range functions {
 		name, entrypoint, _ := strings.Cut(line, " ")
 		text.WriteString(strings.NewReplacer("NAME", name, "ENTRYPOINT", entrypoint).Replace(`---
@@ -91,7 +94,8 @@ spec: {functionref: {type: name, name: NAME}, methods: [GET, POST], relativeurl:
 
 // AppSpec is an App document that serves the folder site; more follows in its spec.
 func AppSpec(name string, more ...string) string {
-	lines := append([]string{"apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: " + name + "}\nspec:\n  static:\n    - {src: site, path: /}"}, more...)
+	lines := append([]string{"apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: " + name +
+		"}\nspec:\n  static:\n    - {src: site, path: /}"}, more...)
 	return strings.Join(lines, "\n  ") + "\n"
 }
 
@@ -121,7 +125,8 @@ include: ["NAME/*.py"]
 }
 
 // EnvironmentSpec declares an environment of Python.
-const EnvironmentSpec = "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec:\n  version: 2\n  runtime: {image: fission/python-env}\n"
+const EnvironmentSpec = "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec:\n  version: " +
+	"2\n  runtime: {image: fission/python-env}\n"
 
 // BuiltPackage declares a function with a route, /api/NAME, whose package is built from the folder of its name: by a
 // command of its own, or by what the environment's builder is told.
@@ -134,7 +139,8 @@ func BuiltPackage(name, environment, builder, entrypoint, buildcmd string) strin
 	if builder != "" {
 		runtime = "builder: {image: fission/builder, command: " + builder + "}, runtime:"
 	}
-	return strings.NewReplacer("deployment:", source, "runtime:", runtime, name+"/*", name+"/**").Replace(FunctionsSpec(environment, name+" "+entrypoint))
+	return strings.NewReplacer("deployment:", source, "runtime:", runtime, name+"/*",
+		name+"/**").Replace(FunctionsSpec(environment, name+" "+entrypoint))
 }
 
 // QueueSpec declares a queue trigger of a function of the same name, unless more says otherwise.
@@ -180,7 +186,8 @@ func IsThere(path string) bool {
 
 // SlowBuild is an app whose build waits until a file is there.
 func SlowBuild(app, gate string) string {
-	return AppSpec(app, fmt.Sprintf("build: {command: 'touch %[1]s/$$; while ! [ -e %[1]s/open ]; do sleep 0.05; done; mkdir site; cp in site/index.html', inputs: [in], outputs: [site]}", gate))
+	return AppSpec(app, fmt.Sprintf("build: {command: 'touch %[1]s/$$; while ! [ -e %[1]s/open ]; do sleep 0.05; done; "+
+		"mkdir site; cp in site/index.html', inputs: [in], outputs: [site]}", gate))
 }
 
 // TimerSpec declares time triggers, each NAME FUNCTION CRON, where the function is as functionref has it.
@@ -189,7 +196,8 @@ func TimerSpec(triggers ...string) string {
 	for _, line := range triggers {
 		name, rest, _ := strings.Cut(line, " ")
 		function, cron, _ := strings.Cut(rest, " ")
-		fmt.Fprintf(&text, "---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: %s}\nspec: {functionref: {name: %q}, cron: %q}\n", name, function, cron)
+		fmt.Fprintf(&text, "---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: %s}\nspec: {functionref: "+
+			"{name: %q}, cron: %q}\n", name, function, cron)
 	}
 	return text.String()
 }
@@ -200,7 +208,8 @@ func Naming(specs string, secrets ...string) string {
 	for _, s := range secrets {
 		list.WriteString("  - {name: " + s + ", namespace: default}\n")
 	}
-	return strings.ReplaceAll(specs, "  environment: {name: env}\n  package", "  secrets:\n"+list.String()+"  environment: {name: env}\n  package")
+	return strings.ReplaceAll(specs, "  environment: {name: env}\n  package",
+		"  secrets:\n"+list.String()+"  environment: {name: env}\n  package")
 }
 
 // Content types of events.

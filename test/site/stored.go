@@ -67,7 +67,8 @@ func (s *Site) Fsck(args ...string) (FsckResult, int) {
 		s.T.Fatal(err)
 	}
 	cmd := exec.Command(path, append([]string{"fsck", "-o", "json"}, args...)...)
-	cmd.Env = Environ(append([]string{"LANDFALL_SERVER=" + s.URL, "LANDFALL_TOKEN=" + s.Token, "LANDFALL_DATA=" + s.Data}, s.Env...)...)
+	cmd.Env = Environ(append([]string{"LANDFALL_SERVER=" + s.URL, "LANDFALL_TOKEN=" + s.Token, "LANDFALL_DATA=" + s.Data},
+		s.Env...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, _ := cmd.Output()
@@ -80,7 +81,8 @@ func (s *Site) Fsck(args ...string) (FsckResult, int) {
 // WantWhole fails the test unless nothing is damaged.
 func (s *Site) WantWhole(args ...string) {
 	s.T.Helper()
-	if result, code := s.Fsck(args...); code != 0 || len(result.Findings) > 0 || result.Checked == nil || result.Checked.Objects == 0 {
+	if result, code := s.Fsck(args...); code != 0 || len(result.Findings) > 0 || result.Checked == nil ||
+		result.Checked.Objects == 0 {
 		s.T.Errorf("fsck: got %d %+v, want 0 and nothing damaged of some objects", code, result)
 	}
 }

@@ -110,7 +110,8 @@ func WantFailed(t testing.TB, s *Site, app string, r *Repository, o Told, parts 
 	t.Helper()
 	run := s.In(t).Finished(app, r.Head())
 	if run.State != landfall.RunFailed || run.Release != "" {
-		t.Errorf("got the state %s and the release %q, want %s and none: %s", run.State, run.Release, landfall.RunFailed, run.Reason)
+		t.Errorf("got the state %s and the release %q, want %s and none: %s", run.State, run.Release, landfall.RunFailed,
+			run.Reason)
 	}
 	testkit.Contains(t, o, append(parts, "made no release")...)
 }

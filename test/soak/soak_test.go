@@ -98,9 +98,12 @@ func soakFigures() []figure {
 		{name: "scratch", unit: 1, slack: 8},
 		{name: "rows that go", unit: 1, free: true},
 		{name: "per recent push", unit: 1, digits: 1, slack: 3},
-		{name: "rows kept", unit: 1, perPush: 12, why: "pushes, versions, group versions, applies, expired releases and the history of live stay for ever"},
-		{name: "kept MiB", unit: mib, digits: 1, perPush: 4.5 * kib, slack: mib, why: "the bytes of these rows and their indexes"},
-		{name: "database MiB", unit: mib, digits: 1, perPush: 6 * kib, slack: 8 * mib, why: "the same, and room that the other rows left"},
+		{name: "rows kept", unit: 1, perPush: 12,
+			why: "pushes, versions, group versions, applies, expired releases and the history of live stay for ever"},
+		{name: "kept MiB", unit: mib, digits: 1, perPush: 4.5 * kib, slack: mib,
+			why: "the bytes of these rows and their indexes"},
+		{name: "database MiB", unit: mib, digits: 1, perPush: 6 * kib, slack: 8 * mib,
+			why: "the same, and room that the other rows left"},
 		{name: "git files", unit: 1, perPush: 2, slack: 5000, why: "each app version keeps its commit by a reference"},
 		{name: "git MiB", unit: mib, digits: 1, perPush: 16 * kib, slack: 16 * mib, why: "history is kept"},
 		{name: "mirrors MiB", unit: mib, digits: 1, slack: mib},
@@ -129,8 +132,8 @@ func (s *soak) sample(pushes int) {
 	status := s.processStatus()
 	v := map[string]float64{
 		"rss MiB": status["VmRSS"], "peak MiB": status["VmHWM"], "threads": status["Threads"],
-		"heap MiB": got["go_memstats_next_gc_bytes"], "bodies MiB": got[`landfall_gateway_cache_bytes{place="memory"}`], "goroutines": got["go_goroutines"],
-		"fds": float64(len(testkit.Must(os.ReadDir(s.proc("fd")))(s.T))),
+		"heap MiB": got["go_memstats_next_gc_bytes"], "bodies MiB": got[`landfall_gateway_cache_bytes{place="memory"}`],
+		"goroutines": got["go_goroutines"], "fds": float64(len(testkit.Must(os.ReadDir(s.proc("fd")))(s.T))),
 	}
 	s.space(v)
 	tables := storetest.Tables(s.T, s.address())
@@ -335,7 +338,8 @@ func (s *soak) tables() string {
 	n := float64(last.pushes)
 	for _, name := range slices.Sorted(maps.Keys(last.tables)) {
 		table := last.tables[name]
-		fmt.Fprintf(&b, "%-20s%10d%12d%12.2f%12.0f\n", name, table.Rows, table.Bytes/kib, float64(table.Rows)/n, float64(table.Bytes)/n)
+		fmt.Fprintf(&b, "%-20s%10d%12d%12.2f%12.0f\n", name, table.Rows, table.Bytes/kib, float64(table.Rows)/n,
+			float64(table.Bytes)/n)
 	}
 	return b.String()
 }
@@ -381,7 +385,8 @@ func (s *soak) wantFlat() {
 			s.T.Logf("%s: %.2f for each push, at most %.2f (%s)", f.name, (is-was)/(to-from), f.perPush, f.why)
 		}
 		if is > most {
-			s.T.Errorf("%s: %.1f in the second fifth and %.1f in the last, want at most %.1f", f.name, was/f.unit, is/f.unit, most/f.unit)
+			s.T.Errorf("%s: %.1f in the second fifth and %.1f in the last, want at most %.1f", f.name, was/f.unit, is/f.unit,
+				most/f.unit)
 		}
 	}
 }
@@ -468,7 +473,8 @@ func newSoak(t *testing.T, on site.Engine, apps, pushes int) *soak {
 	for i := range apps {
 		name := fmt.Sprintf("soak-%d", i)
 		a := &soakedApp{
-			soak: s, name: name, remote: s.Remote(s.App(name)), local: site.NewRepository(t), line: soakLine{name}, served: map[landfall.UID]string{},
+			soak: s, name: name, remote: s.Remote(s.App(name)), local: site.NewRepository(t), line: soakLine{name},
+			served: map[landfall.UID]string{},
 		}
 		importCommits(a.local, a.line.stream(pushes))
 		s.apps = append(s.apps, a)
@@ -584,7 +590,8 @@ func (a *soakedApp) goBack(ctx context.Context) error {
 	if err := a.wants(ctx, a.name, a.live, a.served[a.live]); err != nil {
 		return err
 	}
-	if err := a.soak.Do(ctx, http.MethodPost, "/apps/"+a.name+"/rollback", map[string]string{"reason": "the soak goes back"}, nil); err != nil {
+	if err := a.soak.Do(ctx, http.MethodPost, "/apps/"+a.name+"/rollback",
+		map[string]string{"reason": "the soak goes back"}, nil); err != nil {
 		return err
 	}
 	a.live, a.before = a.before, a.live
@@ -626,7 +633,8 @@ func (a *soakedApp) looksBack(ctx context.Context) error {
 	if err := a.wants(ctx, a.name, a.live, a.served[a.live]); err != nil || a.before == "" {
 		return err
 	}
-	if err := a.wants(ctx, a.name+"--"+string(a.before), a.before, a.served[a.before]); err != nil || len(a.releases) <= farBack {
+	if err := a.wants(ctx, a.name+"--"+string(a.before), a.before, a.served[a.before]); err != nil ||
+		len(a.releases) <= farBack {
 		return err
 	}
 	old := a.releases[0]
@@ -683,7 +691,8 @@ func (l soakLine) stream(pushes int) string {
 			ref = "refs/heads/" + sideBranch(n)
 		}
 		message := fmt.Sprintf("push %d", n)
-		fmt.Fprintf(&b, "commit %s\ncommitter Ada <ada@example.com> %d +0000\ndata %d\n%s\n", ref, 1_700_000_000+n, len(message), message)
+		fmt.Fprintf(&b, "commit %s\ncommitter Ada <ada@example.com> %d +0000\ndata %d\n%s\n", ref, 1_700_000_000+n,
+			len(message), message)
 		if last != "" {
 			fmt.Fprintf(&b, "from %s\n", last)
 		}

@@ -110,7 +110,8 @@ func (s *switcher) step(n int) {
 	case n%kinds == 1:
 		s.weigh(n%percent + 1)
 	default:
-		s.Call(http.MethodPost, "/apps/shop/rollback", map[string]string{"release": string(s.releases[n/kinds%2]), "reason": "the storm"}, nil)
+		s.Call(http.MethodPost, "/apps/shop/rollback",
+			map[string]string{"release": string(s.releases[n/kinds%2]), "reason": "the storm"}, nil)
 	}
 }
 
@@ -181,7 +182,9 @@ func TestSwitchStorm(t *testing.T) {
 	if got := float64(second.Load()); math.Abs(got-mean) > most {
 		t.Errorf("of %d calls %.0f got the second version, want %.0f±%.0f", calls, got, mean, most)
 	}
-	t.Logf("%d switches in %s, %d requests at %.0f a second, %d releases seen; of %d calls in %s, %d got the version of %d percent (one sigma is %.0f)",
-		switches, took.Round(time.Second), requests, float64(requests)/took.Seconds(), len(all(&v.said)), calls, time.Since(counted).Round(time.Second),
+	t.Logf("%d switches in %s, %d requests at %.0f a second, %d releases seen; of %d calls in %s, %d got the version "+
+		"of %d percent (one sigma is %.0f)",
+		switches, took.Round(time.Second), requests, float64(requests)/took.Seconds(), len(all(&v.said)), calls,
+		time.Since(counted).Round(time.Second),
 		second.Load(), weight, most/sigmas)
 }

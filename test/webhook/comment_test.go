@@ -46,7 +46,8 @@ func TestComments(t *testing.T) {
 		first := w.Says(h, 12, ready(w, "shop", forge.WantEnds(t, w, "shop", one, landfall.RunSucceeded))...)
 		site.WantServed(t, w.Site, "shop--pr-12", "/", "one")
 		// It compares with what the base branch serves, not with the push before.
-		testkit.Contains(t, site.Told{first.Body}, "| static <code>&#47;</code> | 1 file changed (−1 B) |", "compared with main")
+		testkit.Contains(t, site.Told{first.Body}, "| static <code>&#47;</code> | 1 file changed (−1 B) |",
+			"compared with main")
 		h.Write("more.html", "more")
 		two, push := h.Release("two")
 		w.Hears(push, h.Pull("synchronize", 12, "feature"))
@@ -90,7 +91,8 @@ func TestComments(t *testing.T) {
 		w.Hears(h.Send("feature"), h.Pull("opened", 12, "feature"))
 		left := forge.WantEnds(t, w, "left", one, landfall.RunSucceeded)
 		right := forge.WantEnds(t, w, "right", one, landfall.RunFailed)
-		comment := w.Says(h, 12, append(ready(w, "left", left), "### right · failed", "| Run | "+w.RunPage(right.ID)+" |", "colour")...)
+		comment := w.Says(h, 12, append(ready(w, "left", left), "### right · failed", "| Run | "+w.RunPage(right.ID)+" |",
+			"colour")...)
 		if strings.Index(comment.Body, "### left") > strings.Index(comment.Body, "### right") {
 			t.Errorf("the sections are not in order:\n%s", comment.Body)
 		}
@@ -107,7 +109,8 @@ func TestComments(t *testing.T) {
 		w.Hears(push, h.Pull("synchronize", 12, "feature"))
 		run := forge.WantEnds(t, w, "broken", two, landfall.RunFailed)
 		// The reason comes through as text only, and the address goes on showing the commit before.
-		comment := w.Says(h, 12, "### broken · failed", "| Run | "+w.RunPage(run.ID)+" |", "(still "+one.Short()+")", "<code>the build command of the app")
+		comment := w.Says(h, 12, "### broken · failed", "| Run | "+w.RunPage(run.ID)+" |", "(still "+one.Short()+")",
+			"<code>the build command of the app")
 		if strings.Contains(comment.Body, "<b>") || strings.Contains(comment.Body, "@") {
 			t.Errorf("markup comes through:\n%s", comment.Body)
 		}
@@ -119,7 +122,8 @@ func TestComments(t *testing.T) {
 		w := w.In(t)
 		h, _ := w.Follow("throws")
 		opened(w, h)
-		h.Write("specs/app.yaml", site.AppSpec("throws", "build: {command: node build.js, inputs: [build.js], outputs: [out]}"),
+		h.Write("specs/app.yaml", site.AppSpec("throws",
+			"build: {command: node build.js, inputs: [build.js], outputs: [out]}"),
 			"build.js", "function render() {\n  throw new TypeError('the page about.md has no title');\n}\nrender();\n")
 		two, push := h.Release("two")
 		w.Hears(push, h.Pull("synchronize", 12, "feature"))
@@ -142,7 +146,8 @@ func TestComments(t *testing.T) {
 		w.API.DeleteComment(first.ID)
 		two, push := h.Release("two")
 		w.Hears(push)
-		if second := w.Says(h, 12, ready(w, "gone", forge.WantEnds(t, w, "gone", two, landfall.RunSucceeded))...); second.ID == first.ID {
+		if second := w.Says(h, 12, ready(w, "gone",
+			forge.WantEnds(t, w, "gone", two, landfall.RunSucceeded))...); second.ID == first.ID {
 			t.Errorf("got %+v, want another comment", second)
 		}
 	})
@@ -152,7 +157,8 @@ func TestComments(t *testing.T) {
 		w := w.In(t)
 		h, _ := w.Follow("forked")
 		one := opened(w, h)
-		w.Hears(h.Pull("opened_fork", 13, "feature"), h.Pull("synchronize_fork_deleted", 13, "feature"), h.Pull("closed_fork_deleted", 13, "feature"))
+		w.Hears(h.Pull("opened_fork", 13, "feature"), h.Pull("synchronize_fork_deleted", 13, "feature"),
+			h.Pull("closed_fork_deleted", 13, "feature"))
 		w.Says(h, 12, ready(w, "forked", forge.WantEnds(t, w, "forked", one, landfall.RunSucceeded))...)
 		if got := w.API.Comments(h.Name, 13); len(got) != 0 {
 			t.Errorf("a fork's pull request has %+v, want no comment", got)
@@ -211,7 +217,8 @@ func TestCommentsAfterKill(t *testing.T) {
 			one := opened(w, h)
 			w.Dies()
 			before := w.API.Comments(h.Name, 12)
-			testkit.Equal(t, "number of comments when it died", len(before), map[bool]int{true: 0, false: 1}[point == "report.commenting"])
+			testkit.Equal(t, "number of comments when it died", len(before),
+				map[bool]int{true: 0, false: 1}[point == "report.commenting"])
 			w.Start()
 			comment := w.Says(h, 12, ready(w, "shop", forge.WantEnds(t, w, "shop", one, landfall.RunSucceeded))...)
 			// L-023: what is owed outlives the process, and is told once

@@ -40,10 +40,12 @@ func TestReports(t *testing.T) {
 		forge.WantTold(t, w, one, landfall.StatusSuccess, address, "Released "+string(run.Release))
 		all := w.Told(one)
 		testkit.Equal(t, "pending", all[0], githubtest.Status{
-			Repository: "harbor/shop", SHA: string(one), State: "pending", Context: "landfall/shop", Description: "Queued", Target: w.RunPage(run.ID)})
+			Repository: "harbor/shop", SHA: string(one), State: "pending", Context: "landfall/shop", Description: "Queued",
+			Target: w.RunPage(run.ID)})
 		p := w.Get(all[1].Target)
 		// L-014: who follows the status gets the page of that commit, from that release
-		testkit.Equal(t, "page", fmt.Sprint(p.Status, p.Body, p.Header.Get("Landfall-Release")), fmt.Sprint(http.StatusOK, "one", run.Release))
+		testkit.Equal(t, "page", fmt.Sprint(p.Status, p.Body, p.Header.Get("Landfall-Release")),
+			fmt.Sprint(http.StatusOK, "one", run.Release))
 		w.Quiet("shop")
 		out, code := w.Run(t.TempDir(), "run", "show", run.ID, "-o", "json")
 		shown := testkit.Decode[client.Run](t, []byte(out))
@@ -104,7 +106,8 @@ func TestReports(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
 		h, _ := w.Follow("picky")
-		h.Write("specs/app.yaml", site.AppSpec("picky", `release: {branches: [main], skip_paths: ["*.md"]}`), "site/index.html", "one")
+		h.Write("specs/app.yaml", site.AppSpec("picky", `release: {branches: [main], skip_paths: ["*.md"]}`),
+			"site/index.html", "one")
 		one := h.Commit("one")
 		w.Hears(h.Send("main"))
 		forge.WantEnds(t, w, "picky", one, landfall.RunSucceeded)
@@ -118,7 +121,8 @@ func TestReports(t *testing.T) {
 		w.Hears(push)
 		all := w.Told(three)
 		// L-011: a branch that gets no release gets a status all the same, with the reason
-		if s := all[len(all)-1]; s.State != string(landfall.StatusSuccess) || !strings.HasPrefix(s.Description, "Skipped: ") || !strings.Contains(s.Description, "other") {
+		if s := all[len(all)-1]; s.State != string(landfall.StatusSuccess) ||
+			!strings.HasPrefix(s.Description, "Skipped: ") || !strings.Contains(s.Description, "other") {
 			t.Errorf("got %+v, want a success that says what was skipped", all)
 		}
 	})
@@ -174,7 +178,8 @@ func TestReportsWithoutCredentials(t *testing.T) {
 	w.Hears(push)
 	run := forge.WantEnds(t, w, "shop", one, landfall.RunSucceeded)
 	out, code := w.Run(t.TempDir(), "run", "show", run.ID)
-	for _, part := range []string{string(one), "succeeded", "Released " + string(run.Release), w.At("shop--"+string(run.Release), "/")} {
+	for _, part := range []string{string(one), "succeeded", "Released " + string(run.Release),
+		w.At("shop--"+string(run.Release), "/")} {
 		if code != 0 || !strings.Contains(out, part) {
 			t.Errorf("run show has no %q:\n%s", part, out)
 		}
@@ -295,7 +300,8 @@ func TestReportsAfterKill(t *testing.T) {
 		point string
 		twice bool // the last status may arrive twice: the answer of the forge was lost with the process
 	}{
-		{"accept.stored", false}, {"intake.stored", false}, {"fetch.fetched", false}, {"commit.pointed", false}, {"commit.after", false},
+		{"accept.stored", false}, {"intake.stored", false}, {"fetch.fetched", false}, {"commit.pointed", false},
+		{"commit.after", false},
 		{"report.before@2", false}, {"report.sent@2", true}, {"report.after@2", false},
 	} {
 		t.Run(c.point, func(t *testing.T) {

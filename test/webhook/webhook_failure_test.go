@@ -39,15 +39,16 @@ func TestWebhookFailures(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
 		h, _ := w.Follow("wrong-specs")
-		h.Write("specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"), "hello/main.py", "one",
-			"specs/app.yaml", site.AppSpec("wrong-specs", "colour: red"), "site/index.html", "one")
+		h.Write("specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"),
+			"hello/main.py", "one", "specs/app.yaml", site.AppSpec("wrong-specs", "colour: red"), "site/index.html", "one")
 		bad := h.Commit("Wrong")
 		w.Hears(h.Send("main"))
 		// P-010: it ends as failed, with file and line
 		run := forge.WantEnds(t, w, "wrong-specs", bad, landfall.RunFailed, "specs/app.yaml:7", "colour")
 		p := w.ReadAs(w.RunPage(run.ID))
 		// P-010: the run's address shows the log with the reason
-		if p.Status != http.StatusOK || !strings.Contains(p.Body, "specs/app.yaml:7") || !strings.Contains(p.Body, string(bad)) {
+		if p.Status != http.StatusOK || !strings.Contains(p.Body, "specs/app.yaml:7") ||
+			!strings.Contains(p.Body, string(bad)) {
 			t.Errorf("the run's page answers %d %q, want the log with the reason", p.Status, p.Body)
 		}
 		// L-012: nothing of the good units was made
@@ -55,7 +56,8 @@ func TestWebhookFailures(t *testing.T) {
 		testkit.Equal(t, "functions", len(site.List[client.Unit](w.Site, "/functions?app=wrong-specs")), 0)
 		testkit.Equal(t, "stored objects", len(w.Stored("wrong-specs")), 0)
 
-		h.Write("specs/app.yaml", site.AppSpec("wrong-specs"), "specs/hello.yaml", strings.Replace(site.FunctionSpec("hello"), "packageref: {name: hello-pkg}", "packageref: {name: goodbye-pkg}", 1))
+		h.Write("specs/app.yaml", site.AppSpec("wrong-specs"), "specs/hello.yaml",
+			strings.Replace(site.FunctionSpec("hello"), "packageref: {name: hello-pkg}", "packageref: {name: goodbye-pkg}", 1))
 		half := h.Commit("One function of two is wrong")
 		w.Hears(h.Send("main"))
 		// L-012: one unit that is wrong is a failure of the whole
@@ -117,10 +119,12 @@ func TestWebhookFailures(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
 		const right = "github_pat_the_right_one"
-		for app, password := range map[string]string{"no-token": "", "wrong-token": "github_pat_another", "right-token": right} {
+		for app, password := range map[string]string{"no-token": "", "wrong-token": "github_pat_another",
+			"right-token": right} {
 			h := w.Host(t, "harbor/"+app)
 			h.Forge.Rule(h.Name, forge.Rule{Password: right})
-			w.Call(http.MethodPost, "/apps", client.NewApp{Name: app, Repository: h.Clone(), Branch: "main", Password: password}, nil)
+			w.Call(http.MethodPost, "/apps", client.NewApp{Name: app, Repository: h.Clone(), Branch: "main", Password: password},
+				nil)
 			one, push := h.Release("one")
 			w.Hears(push)
 			if password == right {
@@ -145,7 +149,8 @@ func TestWebhookFailures(t *testing.T) {
 			recovers(t, w, h, app)
 			shown, _ := w.Run(h.Dir, "app", "show", app, "-o", "json")
 			// E-041: a token is neither shown nor logged.
-			testkit.Equal(t, "the token is shown or logged", strings.Contains(said+retried+shown+w.Log.String(), "github_pat"), false)
+			testkit.Equal(t, "the token is shown or logged",
+				strings.Contains(said+retried+shown+w.Log.String(), "github_pat"), false)
 		}
 		w.App("built-in")
 		err := w.Refused(http.MethodPut, "/apps/built-in/credentials", client.Credentials{Password: right})
@@ -179,7 +184,8 @@ func TestWebhookFailures(t *testing.T) {
 		one, push := h.Release("one")
 		w.Hears(push)
 		// N-006: an unreachable repository ends the run in the end, which says what to do
-		run := forge.WantEnds(t, w, "long", one, landfall.RunError, strings.TrimPrefix(w.Address, "http://")+" cannot be reached", "push again", "run retry")
+		run := forge.WantEnds(t, w, "long", one, landfall.RunError,
+			strings.TrimPrefix(w.Address, "http://")+" cannot be reached", "push again", "run retry")
 		site.Attempts(t, run, 6)
 		h.Forge.Rule(h.Name, forge.Rule{})
 		recovers(t, w, h, "long")
@@ -227,7 +233,8 @@ func TestWebhookSpecLimits(t *testing.T) {
 	bad := h.Commit("9 MiB of specs")
 	w.Hears(h.Send("main"))
 	// N-008: specs over the limit
-	forge.WantEnds(t, w, "wordy", bad, landfall.RunFailed, fmt.Sprintf("spec files: %d bytes", len(spec)), "the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES")
+	forge.WantEnds(t, w, "wordy", bad, landfall.RunFailed, fmt.Sprintf("spec files: %d bytes", len(spec)),
+		"the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES")
 }
 
 // What is being delivered while the server stops is stored: GitHub does not send it again.
@@ -245,7 +252,8 @@ func TestWebhookWhileTheServerStops(t *testing.T) {
 	}
 	r.ContentLength, r.Header = int64(len(push.Body)), forge.Signature(forge.WebhookSecret, push.Body)
 	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Expect": "100-continue", "X-Github-Delivery": push.ID, "X-Github-Event": push.Event} {
+		"Content-Type": "application/json", "Expect": "100-continue", "X-Github-Delivery": push.ID,
+		"X-Github-Event": push.Event} {
 		r.Header.Set(name, value)
 	}
 	transport := client.LocalTransport()

@@ -317,7 +317,9 @@ func TestWebhookBranches(t *testing.T) {
 		site.WantStatus(t, w.Site, "phoenix--"+string(run.Release), http.StatusGone)
 		site.WantStatus(t, w.Site, "phoenix--branch-feature", http.StatusNotFound)
 		w.Hears(h.Send("feature"))
-		w.Eventually("the branch is back", func() bool { return w.Get(w.At("phoenix--branch-feature", "/")).Status == http.StatusOK })
+		w.Eventually("the branch is back", func() bool {
+			return w.Get(w.At("phoenix--branch-feature", "/")).Status == http.StatusOK
+		})
 		site.WantServed(t, w.Site, "phoenix--"+string(run.Release), "/", "one")
 	})
 
@@ -325,7 +327,8 @@ func TestWebhookBranches(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
 		h, _ := w.Follow("tags")
-		h.Write("specs/app.yaml", strings.Replace(site.AppSpec("tags"), "src: site", "src: old", 1), "old/index.html", "one", "site/index.html", "wrong")
+		h.Write("specs/app.yaml", strings.Replace(site.AppSpec("tags"), "src: site", "src: old", 1), "old/index.html", "one",
+			"site/index.html", "wrong")
 		one := h.Commit("one")
 		h.Send("main") // of which nobody heard
 		h.Write("specs/app.yaml", site.AppSpec("tags"), "site/index.html", "two")
@@ -375,7 +378,8 @@ func TestWebhookBranches(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
 		h, _ := w.Follow("same")
-		h.Write("specs/app.yaml", site.AppSpec("same"), "specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"), "hello/main.py", "one", "site/index.html", "one")
+		h.Write("specs/app.yaml", site.AppSpec("same"), "specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml",
+			site.FunctionSpec("hello"), "hello/main.py", "one", "site/index.html", "one")
 		one := h.Commit("one")
 		w.Hears(h.Send("main"))
 		first := forge.WantEnds(t, w, "same", one, landfall.RunSucceeded)
@@ -435,7 +439,8 @@ func TestWebhookBranches(t *testing.T) {
 		w.Hears(push2, h.Pull("synchronize", 12, "feature"))
 		second := forge.WantEnds(t, w, "pulls", two, landfall.RunSucceeded)
 		// L-014: the pull request's address shows the last commit
-		testkit.Equal(t, "Landfall-Release", w.Get(w.At("pulls--pr-12", "/")).Header.Get("Landfall-Release"), string(second.Release))
+		testkit.Equal(t, "Landfall-Release", w.Get(w.At("pulls--pr-12", "/")).Header.Get("Landfall-Release"),
+			string(second.Release))
 		site.WantServed(t, w.Site, "pulls--pr-12", "/", "two")
 		site.WantServed(t, w.Site, "pulls", "/", "zero")
 
@@ -450,7 +455,9 @@ func TestWebhookBranches(t *testing.T) {
 
 		h.Send("feature") // of which nobody heard
 		w.Hears(h.Pull("reopened", 12, "feature"))
-		w.Eventually("the pull request is back", func() bool { return w.Get(w.At("pulls--pr-12", "/")).Status == http.StatusOK })
+		w.Eventually("the pull request is back", func() bool {
+			return w.Get(w.At("pulls--pr-12", "/")).Status == http.StatusOK
+		})
 		site.WantServed(t, w.Site, "pulls--"+string(second.Release), "/", "two")
 	})
 
@@ -478,7 +485,9 @@ func TestWebhookBranches(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
 		h, _ := w.Follow("picky")
-		h.Write("specs/app.yaml", site.AppSpec("picky", `release: {production: main, branches: ["feature/*"], skip_paths: ["docs/**", "*.md"]}`), "site/index.html", "one", "README.md", "one")
+		h.Write("specs/app.yaml", site.AppSpec("picky",
+			`release: {production: main, branches: ["feature/*"], skip_paths: ["docs/**", "*.md"]}`), "site/index.html", "one",
+			"README.md", "one")
 		one := h.Commit("one")
 		w.Hears(h.Send("main"))
 		run := forge.WantEnds(t, w, "picky", one, landfall.RunSucceeded)

@@ -28,7 +28,8 @@ func TestWebhookPush(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
 		h, _ := w.Follow("shop")
-		h.Write("specs/app.yaml", site.AppSpec("shop", "  - {src: css, path: /css}"), "site/index.html", "<h1>one</h1>", "site/about.html", "about", "css/a.css", "a{}")
+		h.Write("specs/app.yaml", site.AppSpec("shop", "  - {src: css, path: /css}"), "site/index.html", "<h1>one</h1>",
+			"site/about.html", "about", "css/a.css", "a{}")
 		open := h.Hold()
 		one := h.Commit("Open the shop")
 		push := h.Send("main")
@@ -36,7 +37,8 @@ func TestWebhookPush(t *testing.T) {
 		// P-001: a signed delivery is accepted
 		testkit.Equal(t, "status", got.Status, http.StatusAccepted)
 		// L-020: it is answered before anything was fetched, with the addresses of what was stored
-		if len(got.Runs) != 1 || !strings.HasPrefix(got.Runs[0], w.URL+"/runs/") || got.Decision != "Branch main is now at "+one.Short()+"." {
+		if len(got.Runs) != 1 || !strings.HasPrefix(got.Runs[0], w.URL+"/runs/") ||
+			got.Decision != "Branch main is now at "+one.Short()+"." {
 			t.Errorf("got %+v, want the address of one run, and what the push did", got)
 		}
 		p := w.ReadAs(got.Delivery)
@@ -79,11 +81,13 @@ func TestWebhookPush(t *testing.T) {
 		testkit.EqualList(t, "changed units", changed, []string{"static /"})
 		prefix := w.ObjectsOf("shop") + "static/"
 		fresh := site.Added(before, w.Stored("shop"))
-		// P-006: of a changed unit the changed file and one manifest are stored, below the version's prefix; of the other nothing
+		// P-006: of a changed unit the changed file and one manifest are stored, below the version's prefix; of the other
+		// nothing
 		if len(fresh) != 2 || second.Stats.FilesUploaded != 1 || slices.ContainsFunc(fresh, func(key string) bool {
 			return !strings.HasPrefix(key, prefix) || !strings.Contains(key, "/"+string(second.Release)+"/")
 		}) {
-			t.Errorf("%d files were uploaded, and stored were %q, want one file and a manifest below %s…/%s", second.Stats.FilesUploaded, fresh, prefix, second.Release)
+			t.Errorf("%d files were uploaded, and stored were %q, want one file and a manifest below %s…/%s",
+				second.Stats.FilesUploaded, fresh, prefix, second.Release)
 		}
 		site.WantServed(t, w.Site, "shop", "/", "<h1>two</h1>")
 		site.WantServed(t, w.Site, "shop--"+string(run.Release), "/", "<h1>one</h1>")
@@ -114,7 +118,8 @@ func TestWebhookPush(t *testing.T) {
 		run := forge.WantEnds(t, w, "copies", one, landfall.RunSucceeded)
 		again := w.Deliver(w.Installation(), push)
 		// N-003: a repeat is 200 with the first one's run, also when that is over
-		testkit.Equal(t, "repeat", fmt.Sprint(again.Status, again.Runs), fmt.Sprint(http.StatusOK, []string{w.RunPage(run.ID)}))
+		testkit.Equal(t, "repeat", fmt.Sprint(again.Status, again.Runs),
+			fmt.Sprint(http.StatusOK, []string{w.RunPage(run.ID)}))
 		sameCommit := push.With(t, func(map[string]any) {})
 		got := w.Hears(sameCommit)
 		// L-020: another delivery of the same commit for the same branch joins the run
@@ -165,7 +170,8 @@ func TestWebhookPush(t *testing.T) {
 		for name, wrong := range map[string]forge.Hook{
 			"the installation's secret at the app's hook": {URL: own.URL, Secret: forge.WebhookSecret},
 			"the app's secret at the installation's hook": {URL: w.Installation().URL, Secret: own.Secret},
-			"a hook that is not there":                    {URL: w.Installation().URL + "/0123456789abcdef0123456789abcdef", Secret: own.Secret},
+			"a hook that is not there": {URL: w.Installation().URL + "/0123456789abcdef0123456789abcdef",
+				Secret: own.Secret},
 		} {
 			if got := w.Deliver(wrong, next); got.Status != http.StatusUnauthorized {
 				t.Errorf("%s: got %d, want 401", name, got.Status)
@@ -175,7 +181,8 @@ func TestWebhookPush(t *testing.T) {
 		next.Body = []byte("payload=" + url.QueryEscape(string(next.Body)))
 		header := forge.Signature(forge.WebhookSecret, next.Body)
 		header.Set("Content-Type", "application/x-www-form-urlencoded")
-		testkit.Equal(t, "a form under the installation's secret", forge.Post(t, w.Installation().URL, next, header).Status, http.StatusAccepted)
+		testkit.Equal(t, "a form under the installation's secret", forge.Post(t, w.Installation().URL, next, header).Status,
+			http.StatusAccepted)
 		forge.WantEnds(t, w, "cellar", h.Head(), landfall.RunSucceeded)
 		site.WantServed(t, w.Site, "cellar", "/", "two")
 	})
@@ -193,7 +200,8 @@ func TestWebhookPush(t *testing.T) {
 			}
 			return out
 		}
-		for _, shown := range []string{command("app", "show", "attic"), command("app", "hook", "attic"), command("app", "show", "attic", "-o", "json")} {
+		for _, shown := range []string{command("app", "show", "attic"), command("app", "hook", "attic"),
+			command("app", "show", "attic", "-o", "json")} {
 			if !strings.Contains(shown, old.URL) || strings.Contains(shown, "secret") || strings.Contains(shown, old.Secret) {
 				t.Errorf("got %s, want the hook's address and no secret", shown)
 			}
@@ -207,7 +215,8 @@ func TestWebhookPush(t *testing.T) {
 		}
 		commit, push = h.Release("one")
 		testkit.Equal(t, "signed with the old secret", w.Deliver(old, push).Status, http.StatusUnauthorized)
-		testkit.Equal(t, "signed with the new secret", w.Deliver(forge.Hook{URL: fresh.URL, Secret: fresh.Secret}, push).Status, http.StatusAccepted)
+		testkit.Equal(t, "signed with the new secret",
+			w.Deliver(forge.Hook{URL: fresh.URL, Secret: fresh.Secret}, push).Status, http.StatusAccepted)
 		forge.WantEnds(t, w, "attic", commit, landfall.RunSucceeded)
 		if out := command("app", "hook", "attic"); strings.Contains(out, fresh.Secret) {
 			t.Errorf("the new secret is shown again: %s", out)
@@ -221,9 +230,11 @@ func TestWebhookPush(t *testing.T) {
 			t.Errorf("got %s, want what became of the delivery", out)
 		}
 		w.App("cottage")
-		for _, args := range [][]string{{"app", "hook", "cottage"}, {"app", "hook", "cottage", "--rotate"}, {"app", "deliveries", "cottage"}} {
+		for _, args := range [][]string{{"app", "hook", "cottage"}, {"app", "hook", "cottage", "--rotate"},
+			{"app", "deliveries", "cottage"}} {
 			if out, code := w.Run(t.TempDir(), args...); code != 3 || !strings.Contains(out, "cottage has no webhook") {
-				t.Errorf("landfall %s: got %d %s, want 3, and that the built-in remote needs none", strings.Join(args, " "), code, out)
+				t.Errorf("landfall %s: got %d %s, want 3, and that the built-in remote needs none",
+					strings.Join(args, " "), code, out)
 			}
 		}
 	})
@@ -233,7 +244,8 @@ func TestWebhookPush(t *testing.T) {
 		w := w.In(t)
 		h, _ := w.Follow("front")
 		var back client.App
-		w.Call(http.MethodPost, "/apps", client.NewApp{Name: "back", Repository: strings.TrimSuffix(h.Clone(), ".git"), Branch: "main", Folder: "back"}, &back)
+		w.Call(http.MethodPost, "/apps", client.NewApp{Name: "back", Repository: strings.TrimSuffix(h.Clone(), ".git"),
+			Branch: "main", Folder: "back"}, &back)
 		h.Write("index.html", "front", "back/index.html", "back")
 		one := h.Commit("Both")
 		got := w.Hears(h.Send("main"))
@@ -242,7 +254,8 @@ func TestWebhookPush(t *testing.T) {
 		forge.WantEnds(t, w, "back", one, landfall.RunSucceeded)
 		site.WantServed(t, w.Site, "front", "/", "front")
 		site.WantServed(t, w.Site, "back", "/", "back")
-		testkit.Equal(t, "runs of one app's hook", len(w.Deliver(forge.Hook{URL: back.Hook.URL, Secret: back.Hook.Secret}, h.Send("main")).Runs), 1)
+		testkit.Equal(t, "runs of one app's hook",
+			len(w.Deliver(forge.Hook{URL: back.Hook.URL, Secret: back.Hook.Secret}, h.Send("main")).Runs), 1)
 	})
 }
 
@@ -299,7 +312,8 @@ func TestWebhookRefuses(t *testing.T) {
 	refusals := 0
 	for line := range strings.Lines(w.Log.String()) {
 		entry := map[string]any{}
-		if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == "webhook refused" && entry["status"] == float64(401) && entry["delivery"] == push.ID {
+		if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == "webhook refused" &&
+			entry["status"] == float64(401) && entry["delivery"] == push.ID {
 			refusals++
 		}
 	}
@@ -315,7 +329,8 @@ func TestWebhookWithoutSecret(t *testing.T) {
 	_, push := h.Release("one")
 	for _, secret := range []string{"", forge.WebhookSecret} {
 		// N-001: an empty secret is no secret
-		testkit.Equal(t, "status", w.Deliver(forge.Hook{URL: w.Installation().URL, Secret: secret}, push).Status, http.StatusUnauthorized)
+		testkit.Equal(t, "status", w.Deliver(forge.Hook{URL: w.Installation().URL, Secret: secret}, push).Status,
+			http.StatusUnauthorized)
 	}
 	// N-001: no row was left
 	testkit.Equal(t, "number of deliveries", len(site.List[client.Delivery](w.Site, "/deliveries")), 0)
@@ -337,21 +352,27 @@ func TestWebhookDoesNothing(t *testing.T) {
 		t.Helper()
 		got := w.Deliver(to, d)
 		stored, ok := w.Recorded(d.ID)
-		if got.Status != http.StatusAccepted || len(got.Runs) != 0 || !ok || stored.Decision != got.Decision || !strings.Contains(stored.Decision, decision) {
-			t.Errorf("%s: got %+v and the record %+v, want 202, no run, and a decision that says %q", what, got, stored, decision)
+		if got.Status != http.StatusAccepted || len(got.Runs) != 0 || !ok || stored.Decision != got.Decision ||
+			!strings.Contains(stored.Decision, decision) {
+			t.Errorf("%s: got %+v and the record %+v, want 202, no run, and a decision that says %q", what, got,
+				stored, decision)
 		}
 	}
 	// N-002: events that are not acted on, and repositories that no app has
-	check(t, "a label", w.Installation(), shop.Delivery("pull_request", "pull_request_labeled", func(map[string]any) {}), "labeled")
+	check(t, "a label", w.Installation(), shop.Delivery("pull_request", "pull_request_labeled", func(map[string]any) {}),
+		"labeled")
 	check(t, "a star", w.Installation(), shop.Delivery("star", "star_created", func(map[string]any) {}), "star")
 	check(t, "an issue", w.Installation(), shop.Delivery("issues", "issues_opened", func(map[string]any) {}), "issues")
 	check(t, "a ping", w.Installation(), shop.Delivery("ping", "ping_repository", func(map[string]any) {}), "")
-	check(t, "an organisation's ping", w.Installation(), forge.Delivery{ID: "ping-2", Event: "ping", Body: forge.Fixture(t, "ping_organization")}, "")
+	check(t, "an organisation's ping", w.Installation(),
+		forge.Delivery{ID: "ping-2", Event: "ping", Body: forge.Fixture(t, "ping_organization")}, "")
 	check(t, "an unknown repository", w.Installation(), strange, "harbor/stranger")
 	// N-005: the hook of one app does nothing for another one's repository
 	check(t, "another app's repository", own, other,
-		fmt.Sprintf(`The hook belongs to the app "shop", whose repository is harbor/shop (id %d), not harbor/cellar (id %d).`, shop.ID, cellar.ID))
-	check(t, "another repository, before the app's own was heard of", forge.Hook{URL: cellarApp.Hook.URL, Secret: cellarApp.Hook.Secret}, push.With(t, func(map[string]any) {}),
+		fmt.Sprintf(`The hook belongs to the app "shop", whose repository is harbor/shop (id %d), not harbor/cellar (id %d).`,
+			shop.ID, cellar.ID))
+	check(t, "another repository, before the app's own was heard of",
+		forge.Hook{URL: cellarApp.Hook.URL, Secret: cellarApp.Hook.Secret}, push.With(t, func(map[string]any) {}),
 		`The hook belongs to the app "cellar", whose repository is `+cellar.Clone()+", not harbor/shop (id ")
 	testkit.Equal(t, "number of runs", len(site.List[client.Run](w.Site, "/runs")), 0)
 	// An app's deliveries are those to its own hook, and those to the installation's that were for it when they came,
@@ -362,7 +383,8 @@ func TestWebhookDoesNothing(t *testing.T) {
 		events = append(events, d.Event)
 	}
 	testkit.Equal(t, "deliveries of the app", strings.Join(events, " "), "pull_request star issues ping push")
-	if out, _ := w.Run(t.TempDir(), "app", "deliveries", "shop"); strings.Contains(out, "harbor/stranger") || strings.Count(out, "shared") != 4 || strings.Count(out, "own") != 1 {
+	if out, _ := w.Run(t.TempDir(), "app", "deliveries", "shop"); strings.Contains(out, "harbor/stranger") ||
+		strings.Count(out, "shared") != 4 || strings.Count(out, "own") != 1 {
 		t.Errorf("got %s, want four to the shared webhook, and one to its own", out)
 	}
 
@@ -403,7 +425,8 @@ func TestWebhookDoesNothing(t *testing.T) {
 	w.Call(http.MethodDelete, "/apps/shop?force=true", nil, nil)
 	// K-015: the mirror of its repository is collected
 	w.Eventually("its mirror is gone", func() bool { return mirrors() == 0 })
-	check(t, "a deleted app's repository", own, swapped(push, nil, nil, nil), `The hook belongs to the app "shop", which was deleted.`)
+	check(t, "a deleted app's repository", own, swapped(push, nil, nil, nil),
+		`The hook belongs to the app "shop", which was deleted.`)
 }
 
 // Whoever has the secret of an app's hook can bind the id of any repository there. What comes to the installation's
@@ -421,7 +444,8 @@ func TestWebhookOfAForeignID(t *testing.T) {
 	}
 	_, secret := vault.Release("secret")
 	for _, d := range []forge.Delivery{
-		secret, vault.Delivery("star", "star_created", func(map[string]any) {}), vault.Delivery("ping", "ping_repository", func(map[string]any) {}),
+		secret, vault.Delivery("star", "star_created", func(map[string]any) {}),
+		vault.Delivery("ping", "ping_repository", func(map[string]any) {}),
 	} {
 		if got := w.Deliver(w.Installation(), d); got.Status != http.StatusAccepted || len(got.Runs) != 0 {
 			t.Errorf("a foreign %s: got %+v, want 202 and no run", d.Event, got)

@@ -22,13 +22,17 @@ func TestCheck(t *testing.T) {
 		rows string
 		want []string
 	}{
-		{"a Go test and a script that passed", "| B-001 | words | 2 Fission, 3 | spec/a_test.go:TestParse, testdata/script/apply.txtar |\n", nil},
+		{"a Go test and a script that passed",
+			"| B-001 | words | 2 Fission, 3 | spec/a_test.go:TestParse, testdata/script/apply.txtar |\n", nil},
 		{"a helper of the test", "| B-004 | words | 2 Fission, 3 | spec/a_test.go:TestParse |\n", nil},
 		{"a bar in the words", "| B-001 | this \\| that | 2 Fission, 3 | spec/a_test.go:TestParse |\n", nil},
-		{"an open row beside a proved one", "| B-009 | words | x, – | – |\n| B-001 | w | x, 1 | spec/a_test.go:TestParse |\n", nil},
+		{"an open row beside a proved one",
+			"| B-009 | words | x, – | – |\n| B-001 | w | x, 1 | spec/a_test.go:TestParse |\n", nil},
 		{"no proof at all", "| B-009 | words | x, – | – |\n", []string{"docs/conformance.md names no test"}},
-		{"a file that went", "| B-001 | w | x, 1 | spec/gone_test.go:TestParse |\n", []string{"B-001: spec/gone_test.go: there is no such file"}},
-		{"a test that went", "| B-001 | w | x, 1 | spec/a_test.go:TestPars |\n", []string{"B-001: spec/a_test.go: there is no TestPars"}},
+		{"a file that went", "| B-001 | w | x, 1 | spec/gone_test.go:TestParse |\n",
+			[]string{"B-001: spec/gone_test.go: there is no such file"}},
+		{"a test that went", "| B-001 | w | x, 1 | spec/a_test.go:TestPars |\n",
+			[]string{"B-001: spec/a_test.go: there is no TestPars"}},
 		{
 			"an ID that went", "| B-002 | w | x, 1 | spec/a_test.go:TestParse |\n",
 			[]string{"B-002: spec/a_test.go: its ID stands in no comment there"},
@@ -43,7 +47,8 @@ func TestCheck(t *testing.T) {
 		},
 		{
 			"a row that cannot be read", "| B-1 | w | x, 1 | spec/a_test.go:TestParse |\n",
-			[]string{"not a row of the table: | B-1 | w | x, 1 | spec/a_test.go:TestParse |", "docs/conformance.md names no test"},
+			[]string{"not a row of the table: | B-1 | w | x, 1 | spec/a_test.go:TestParse |",
+				"docs/conformance.md names no test"},
 		},
 		{
 			"a proof of another form", "| B-001 | w | x, 1 | README.md |\n",

@@ -136,7 +136,8 @@ func layerOf(program string, alone bool) (v1.Layer, error) {
 	if alone {
 		entries = append(entries,
 			entry{name: "tmp/", mode: 0o1777},
-			entry{name: "etc/passwd", mode: 0o644, data: fmt.Appendf(nil, "landfall:x:%d:%d::%s:/usr/sbin/nologin\n", user, user, dataFolder)},
+			entry{name: "etc/passwd", mode: 0o644,
+				data: fmt.Appendf(nil, "landfall:x:%d:%d::%s:/usr/sbin/nologin\n", user, user, dataFolder)},
 			entry{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, data: roots()},
 		)
 	}

@@ -26,7 +26,8 @@ func program(t *testing.T, env ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "landfall")
-	for to, source := range map[string]string{path: "../testreport", filepath.Join(dir, "landfall-init"): "../../cmd/landfall-init"} {
+	for to, source := range map[string]string{path: "../testreport",
+		filepath.Join(dir, "landfall-init"): "../../cmd/landfall-init"} {
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", to, source)
 		cmd.Env = append(os.Environ(), env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -93,14 +94,15 @@ func TestImage(t *testing.T) {
 		t.Errorf("got an image for %q %q", file.OS, file.Architecture)
 	}
 	c := file.Config
-	got := []string{c.User, strings.Join(c.Entrypoint, " "), strings.Join(c.Cmd, " "), c.WorkingDir, c.Labels["org.opencontainers.image.title"],
-		c.Labels["org.opencontainers.image.licenses"]}
+	got := []string{c.User, strings.Join(c.Entrypoint, " "), strings.Join(c.Cmd, " "), c.WorkingDir,
+		c.Labels["org.opencontainers.image.title"], c.Labels["org.opencontainers.image.licenses"]}
 	want := []string{"65532:65532", "/usr/local/bin/landfall", "serve", "/data", "Landfall", "Apache-2.0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("user, entry point, arguments, folder, labels (- want, + got):\n%s", diff)
 	}
 	if _, ok := c.ExposedPorts["8080/tcp"]; !ok || !slices.Contains(c.Env, "LANDFALL_LISTEN=0.0.0.0:8080") {
-		t.Errorf("got the ports %v and the settings %v, want one port, and that the program listens there", c.ExposedPorts, c.Env)
+		t.Errorf("got the ports %v and the settings %v, want one port, and that the program listens there",
+			c.ExposedPorts, c.Env)
 	}
 	if _, ok := c.Volumes["/data"]; !ok || !slices.Contains(c.Env, "LANDFALL_DATA=/data") {
 		t.Errorf("got the volumes %v and the settings %v, want that data is kept", c.Volumes, c.Env)
@@ -108,8 +110,8 @@ func TestImage(t *testing.T) {
 
 	const certificates = "etc/ssl/certs/ca-certificates.crt"
 	names, data := files(t, image, certificates, "usr/local/bin/landfall", "usr/local/bin/landfall-init")
-	wantNames := map[string]string{"usr/local/bin": "0:0 755", "usr/local/bin/landfall": "0:0 755", "usr/local/bin/landfall-init": "0:0 755",
-		"data": "65532:65532 700", "tmp": "0:0 1777",
+	wantNames := map[string]string{"usr/local/bin": "0:0 755", "usr/local/bin/landfall": "0:0 755",
+		"usr/local/bin/landfall-init": "0:0 755", "data": "65532:65532 700", "tmp": "0:0 1777",
 		"etc/passwd": "0:0 644", certificates: "0:0 644"}
 	if diff := cmp.Diff(wantNames, names); diff != "" {
 		t.Errorf("what is in it (- want, + got):\n%s", diff)
@@ -123,7 +125,8 @@ func TestImage(t *testing.T) {
 			t.Errorf("%s in the image is another one", name)
 		}
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(data[certificates]) || bytes.Count(data[certificates], []byte("BEGIN")) < 100 {
+	if !x509.NewCertPool().AppendCertsFromPEM(data[certificates]) ||
+		bytes.Count(data[certificates], []byte("BEGIN")) < 100 {
 		t.Error("the image trusts nobody")
 	}
 }
@@ -131,7 +134,8 @@ func TestImage(t *testing.T) {
 // A base brings what builds and the built-in remote need; nothing of it is replaced.
 func TestBase(t *testing.T) {
 	t.Parallel()
-	archive, err := archiveOf([]entry{{name: "usr/bin/git", mode: 0o755, data: []byte("git")}, {name: "etc/passwd", mode: 0o644, data: []byte("root:x:0:0::/root:/bin/sh\n")}})
+	archive, err := archiveOf([]entry{{name: "usr/bin/git", mode: 0o755, data: []byte("git")},
+		{name: "etc/passwd", mode: 0o644, data: []byte("root:x:0:0::/root:/bin/sh\n")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +148,8 @@ func TestBase(t *testing.T) {
 		t.Errorf("the image is not valid: %v", err)
 	}
 	names, data := files(t, image, "etc/passwd")
-	if names["usr/bin/git"] == "" || names["usr/local/bin/landfall"] == "" || !strings.HasPrefix(string(data["etc/passwd"]), "root:") {
+	if names["usr/bin/git"] == "" || names["usr/local/bin/landfall"] == "" ||
+		!strings.HasPrefix(string(data["etc/passwd"]), "root:") {
 		t.Errorf("got %v, want the base with the program on it", names)
 	}
 }
@@ -165,7 +170,8 @@ func TestRefused(t *testing.T) {
 		"no program": {text, "", "no Go program"},
 		"no base":    {program(t, "CGO_ENABLED=0"), text, "base"},
 	} {
-		if _, err := run(what.program, what.base, filepath.Join(t.TempDir(), "image.tar")); err == nil || !strings.Contains(err.Error(), what.word) {
+		if _, err := run(what.program, what.base, filepath.Join(t.TempDir(), "image.tar")); err == nil ||
+			!strings.Contains(err.Error(), what.word) {
 			t.Errorf("%s: got the error %v, want one that says %q", name, err, what.word)
 		}
 	}

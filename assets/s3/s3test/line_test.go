@@ -48,7 +48,9 @@ func TestLine(t *testing.T) {
 		read   bool // it is tried with an object that is there
 		answer []int
 	}{
-		"none":        {fault: func(w http.ResponseWriter, r *http.Request, server http.Handler) { server.ServeHTTP(w, r) }, answer: []int{200}},
+		"none": {fault: func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+			server.ServeHTTP(w, r)
+		}, answer: []int{200}},
 		"slow down":   {fault: s3test.Refuse(http.StatusServiceUnavailable, "SlowDown"), answer: []int{0, 200}},
 		"a conflict":  {fault: s3test.Refuse(http.StatusConflict, "ConditionalRequestConflict"), answer: []int{0, 200}},
 		"lost answer": {fault: s3test.Lose, answer: []int{200, 412}},

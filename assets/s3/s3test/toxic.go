@@ -34,7 +34,8 @@ func NewToxic(t testing.TB, c s3.Config) (*Toxic, s3.Config) {
 	var made struct {
 		Listen string `json:"listen"`
 	}
-	toxic.call(http.MethodPost, s.url+"/proxies", map[string]any{"name": name, "listen": "127.0.0.1:0", "upstream": c.Endpoint, "enabled": true}, &made)
+	toxic.call(http.MethodPost, s.url+"/proxies",
+		map[string]any{"name": name, "listen": "127.0.0.1:0", "upstream": c.Endpoint, "enabled": true}, &made)
 	c.Endpoint = made.Listen
 	return toxic, c
 }

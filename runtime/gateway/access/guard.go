@@ -66,7 +66,8 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, app string, acces
 	kind := landfall.KindOf(err)
 	switch {
 	case r.Context().Err() != nil: // nobody waits for the answer
-	case kind == landfall.Unauthorized && auth.BearerOf(r) != "" && (access == landfall.AccessToken || access == landfall.AccessSignedIn):
+	case kind == landfall.Unauthorized && auth.BearerOf(r) != "" &&
+		(access == landfall.AccessToken || access == landfall.AccessSignedIn):
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		page.WriteProblem(w, r, pageWrongToken())
 	case kind == landfall.Unauthorized && access == landfall.AccessToken:
@@ -99,7 +100,8 @@ func (g *Guard) AdmitVisitor(w http.ResponseWriter, r *http.Request, app string)
 		return Nobody
 	}
 	host, _ := hostname.Canonical(r.Host)
-	if landfall.Is(err, landfall.Unauthorized) && g.Sessions != nil && browses(r) && g.Hosts.Classify(host).Kind == hostname.Release {
+	if landfall.Is(err, landfall.Unauthorized) && g.Sessions != nil && browses(r) &&
+		g.Hosts.Classify(host).Kind == hostname.Release {
 		g.sendToSignIn(w, r, host)
 		return Nobody
 	}

@@ -19,25 +19,30 @@ func pageWrongToken() page.Page {
 
 func pageNotSignedIn() page.Page {
 	return page.New(http.StatusUnauthorized, "Only for those who signed in",
-		"Open the address in a browser, or send a token that may read the app, in the header Authorization after the word Bearer.")
+		"Open the address in a browser, or send a token that may read the app, in the header Authorization after the word "+
+			"Bearer.")
 }
 
 func pageElsewhere() page.Page {
-	return page.New(http.StatusForbidden, "Sent by another site", "Only pages of this host may ask this in the name of whoever is signed in.")
+	return page.New(http.StatusForbidden, "Sent by another site",
+		"Only pages of this host may ask this in the name of whoever is signed in.")
 }
 
 func pageNoSession() page.Page {
 	return page.New(http.StatusBadRequest, "The sign-in did not work",
-		"It took longer than a minute, was used already, or began in another browser or one that keeps no cookies. Open the page again.")
+		"It took longer than a minute, was used already, or began in another browser or one that keeps no cookies. Open "+
+			"the page again.")
 }
 
 func pageNotAllowed(access landfall.Access) page.Page {
 	if access == landfall.AccessSignedIn {
-		return page.New(http.StatusForbidden, "Not for you", "Whoever is signed in, or whose token this is, may not read this app.")
+		return page.New(http.StatusForbidden, "Not for you",
+			"Whoever is signed in, or whose token this is, may not read this app.")
 	}
 	return page.New(http.StatusForbidden, "Not allowed", "Whoever asks may not call this function.")
 }
 
 func pageUnknownCaller() page.Page {
-	return page.New(http.StatusServiceUnavailable, "Not known right now", "Who may call this function cannot be read. Try again in a moment.")
+	return page.New(http.StatusServiceUnavailable, "Not known right now",
+		"Who may call this function cannot be read. Try again in a moment.")
 }

@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall/runtime/gateway/page"
 )
 
-// CookiePrefix begins the names of all cookies of Landfall; the one of this name is that of the control host's pages. No
-// function gets them.
+// CookiePrefix begins the names of all cookies of Landfall; the one of this name is that of the control host's
+// pages. No function gets them.
 const CookiePrefix = "__Host-landfall"
 
 // PreviewPath is where a preview session begins at the host of a release: with ?code=CODE, from the control host.
@@ -101,7 +101,8 @@ func (g *Guard) BeginSession(w http.ResponseWriter, r *http.Request) {
 // ownCookie returns a cookie of the host of a release. Lax: whoever follows a link to the release is still known.
 func ownCookie(name, value string, age time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: max(1, int(age.Seconds())), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+		Name: name, Value: value, Path: "/", MaxAge: max(1, int(age.Seconds())), Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode}
 }
 
 // seeOther sends a browser somewhere else. Nobody keeps the answer, or learns where it came from.

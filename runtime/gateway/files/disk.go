@@ -56,7 +56,8 @@ func openDisk(folder string, limit int64) (*disk, error) {
 }
 
 func diskError(err error) error {
-	return &landfall.Error{Op: "gateway.cache", Kind: landfall.Internal, Message: "the gateway's cache folder cannot be used", Err: err}
+	return &landfall.Error{Op: "gateway.cache", Kind: landfall.Internal,
+		Message: "the gateway's cache folder cannot be used", Err: err}
 }
 
 // scan takes over the files of an earlier process, the newest as the last used.

@@ -59,11 +59,14 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		manifests: newManifests(c.Content, c.Registry.Table), objects: objects, gone: newBounded[*registry.Release, struct{}](maxGone, nil),
+		manifests: newManifests(c.Content, c.Registry.Table), objects: objects,
+		gone:     newBounded[*registry.Release, struct{}](maxGone, nil),
 		seesPast: c.SeesPast, log: c.Log, now: c.Now,
 		headers: headers{
-			ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"}, varyPast: []string{"Accept-Encoding, Sec-Fetch-Dest, Service-Worker"},
-			immutable: []string{"public, max-age=31536000, immutable"}, revalidated: []string{"public, max-age=0, must-revalidate"},
+			ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"},
+			varyPast:    []string{"Accept-Encoding, Sec-Fetch-Dest, Service-Worker"},
+			immutable:   []string{"public, max-age=31536000, immutable"},
+			revalidated: []string{"public, max-age=0, must-revalidate"},
 		},
 	}, nil
 }
@@ -84,7 +87,8 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, found registry.Re
 		page.Redirect(w, a.moved, r.URL.RawQuery)
 		return
 	}
-	if err == nil && page.Reads(r) && (a.status != http.StatusOK || a.fallback) && s.servePast(w, r, found, path, a.fallback) {
+	if err == nil && page.Reads(r) && (a.status != http.StatusOK || a.fallback) &&
+		s.servePast(w, r, found, path, a.fallback) {
 		return
 	}
 	if err == nil && a.status == 0 {

@@ -23,7 +23,8 @@ type bundler struct {
 // The hashes of Rollup and Rolldown are the first digits of a number of 128 bits, and those of esbuild the base32 of
 // its bytes. The patterns of names are those of the bundlers' own configuration.
 func bundlers() []bundler {
-	const letters, base36, base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	const letters, base36, base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+		"abcdefghijklmnopqrstuvwxyz0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	const base64 = letters + "0123456789-_"
 	return []bundler{
 		{"Vite", base64, 4, []string{"/assets/index-*.js", "/assets/page-about-*.css", "/assets/picture-*.svg"}},
@@ -31,10 +32,12 @@ func bundlers() []bundler {
 		{"Rollup, base36", base36, 15.2, []string{"/chunk-*.js", "/assets/logo-*.png"}},
 		{"Rollup, hex", "0123456789abcdef", 16, []string{"/chunk-*.js", "/assets/logo-*.png"}},
 		{"esbuild", base32, 32, []string{"/chunk-*.js", "/main-*.css"}},
-		{"VitePress", base64, 4, []string{"/assets/guide.md.*.js", "/assets/guide.md.*.lean.js", "/assets/chunks/theme.*.js", "/assets/inter-roman-latin.*.woff2"}},
+		{"VitePress", base64, 4, []string{"/assets/guide.md.*.js", "/assets/guide.md.*.lean.js", "/assets/chunks/theme.*.js",
+			"/assets/inter-roman-latin.*.woff2"}},
 		{"Astro", base64, 4, []string{"/_astro/about.*.css", "/_astro/say.*.js", "/_astro/photo.*_2aM1JQ.webp"}},
 		{"Nuxt", base64, 4, []string{"/_nuxt/*.js", "/_nuxt/entry.*.css"}},
-		{"SvelteKit", base64, 4, []string{"/_app/immutable/chunks/*.js", "/_app/immutable/nodes/0.*.js", "/_app/immutable/entry/start.*.js"}},
+		{"SvelteKit", base64, 4, []string{"/_app/immutable/chunks/*.js", "/_app/immutable/nodes/0.*.js",
+			"/_app/immutable/entry/start.*.js"}},
 	}
 }
 
@@ -107,8 +110,9 @@ func TestNamesWithoutHashes(t *testing.T) {
 		t.Errorf("got %d names, want 4000 and more", names)
 	}
 	for _, name := range []string{
-		"550e8400-e29b-41d4-a716-446655440000.jpg", "20240101a.js", "report-20241121.pdf", "photo-IMG_1234.jpg", "scan-DSC00012.png", "EPSG4326.js",
-		"the-isAutoPx.js", "new-VPNavBar.css", "GraphQLs.js", "a-b-c-d-e-f-g.js", "v1.2.3-beta.4.js", "Adobe-GB1-UCS2.bin", "my-covid19x.json",
+		"550e8400-e29b-41d4-a716-446655440000.jpg", "20240101a.js", "report-20241121.pdf", "photo-IMG_1234.jpg",
+		"scan-DSC00012.png", "EPSG4326.js", "the-isAutoPx.js", "new-VPNavBar.css", "GraphQLs.js", "a-b-c-d-e-f-g.js",
+		"v1.2.3-beta.4.js", "Adobe-GB1-UCS2.bin", "my-covid19x.json",
 	} {
 		if files.Hashed("/files/" + name) {
 			t.Errorf("%q is taken for a name with a hash", name)

@@ -7,7 +7,8 @@ import (
 )
 
 func pageMethod() page.Page {
-	return page.New(http.StatusMethodNotAllowed, "Only GET and HEAD", "No route of the release takes another method here, and its files can only be read.")
+	return page.New(http.StatusMethodNotAllowed, "Only GET and HEAD",
+		"No route of the release takes another method here, and its files can only be read.")
 }
 
 func pagePrecondition() page.Page {
@@ -16,7 +17,8 @@ func pagePrecondition() page.Page {
 
 func pageBroken() page.Page {
 	return page.New(http.StatusBadGateway, "This file cannot be read",
-		"Its storage does not answer, or did not return what was uploaded. Try again in a moment; the operator's log says more.")
+		"Its storage does not answer, or did not return what was uploaded. Try again in a moment; the operator's log says "+
+			"more.")
 }
 
 // NoFile returns the page for a path that leads to nothing.

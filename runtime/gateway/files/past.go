@@ -26,7 +26,8 @@ const maxGone = 10_000
 // the time that the app says: a page that was loaded before live moved asks for it. Only files that pages load are
 // served, to requests of pages. It reports whether it answered. Where the live release has a fallback page for the
 // path, the request must say what it loads.
-func (s *Server) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string, fallback bool) bool {
+func (s *Server) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string,
+	fallback bool) bool {
 	past := found.Past
 	if past.KeepFiles <= 0 || len(past.Releases) == 0 || !ofPage(r, fallback) || hidden(path) {
 		return false
@@ -65,7 +66,8 @@ func (s *Server) servePast(w http.ResponseWriter, r *http.Request, found registr
 
 // sendPast answers with a file of a release that was live before, or that it cannot be read. It reports false when the
 // file is not there any more.
-func (s *Server) sendPast(w http.ResponseWriter, r *http.Request, app string, release *registry.Release, a answer, err error) bool {
+func (s *Server) sendPast(w http.ResponseWriter, r *http.Request, app string, release *registry.Release, a answer,
+	err error) bool {
 	w.Header().Set(page.ReleaseHeader, string(release.ID))
 	if err == nil {
 		err = s.send(w, r, a)
@@ -122,7 +124,8 @@ func loadable(file File) bool {
 	case "text":
 		return subtype == "javascript" || subtype == "css" || subtype == "vtt"
 	case "application":
-		return slices.Contains([]string{"javascript", "json", "wasm", "vnd.ms-fontobject", "ogg"}, subtype) || strings.HasSuffix(subtype, "+json")
+		return slices.Contains([]string{"javascript", "json", "wasm", "vnd.ms-fontobject", "ogg"}, subtype) ||
+			strings.HasSuffix(subtype, "+json")
 	}
 	return false
 }
@@ -130,7 +133,8 @@ func loadable(file File) bool {
 // pastFile returns the file that a release serves at exactly this path, if it is one that pages load, else one without
 // a key; and how many files it looked among. It keeps 4 bytes of each path, so that many releases can be asked at
 // little cost.
-func (m *manifests) pastFile(ctx context.Context, release *registry.Release, path string) (file File, listed int, err error) {
+func (m *manifests) pastFile(ctx context.Context, release *registry.Release, path string) (file File, listed int,
+	err error) {
 	hash := m.hash(path)
 	may := false
 	for i := range release.Units {

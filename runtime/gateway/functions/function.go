@@ -199,7 +199,8 @@ func pageOfFailure(err error) page.Page {
 		if answered.status == 0 || answered.status >= http.StatusInternalServerError {
 			return page.New(cmp.Or(answered.status, http.StatusBadGateway), "The function failed", "It answered with an error.")
 		}
-		return page.New(answered.status, cmp.Or(http.StatusText(answered.status), "Error"), sentence(landfall.Printable(answered.fault.Message)))
+		return page.New(answered.status, cmp.Or(http.StatusText(answered.status), "Error"),
+			sentence(landfall.Printable(answered.fault.Message)))
 	}
 	if f, ok := errors.AsType[*function.Error](err); ok {
 		return pageOfReason(f.Reason)
@@ -208,8 +209,10 @@ func pageOfFailure(err error) page.Page {
 	case landfall.Forbidden:
 		return pageNoFunctions()
 	case landfall.Canceled, landfall.Unavailable:
-		return page.New(http.StatusServiceUnavailable, "Not right now", "The function cannot be run at this moment. Try again in a moment.")
+		return page.New(http.StatusServiceUnavailable, "Not right now",
+			"The function cannot be run at this moment. Try again in a moment.")
 	case landfall.Internal, landfall.Invalid, landfall.NotFound, landfall.Conflict, landfall.Unauthorized:
 	}
-	return page.New(http.StatusBadGateway, "The function cannot be run", "It did not get the request. The operator's log says more.")
+	return page.New(http.StatusBadGateway, "The function cannot be run",
+		"It did not get the request. The operator's log says more.")
 }

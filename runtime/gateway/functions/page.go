@@ -26,11 +26,13 @@ func pageNoFunctions() page.Page {
 }
 
 func pageNoVersion() page.Page {
-	return page.New(http.StatusBadGateway, "The function is gone", "The version that this route names is not there any more.")
+	return page.New(http.StatusBadGateway, "The function is gone",
+		"The version that this route names is not there any more.")
 }
 
 func pageTooLarge(most int64) page.Page {
-	return page.New(http.StatusRequestEntityTooLarge, "The request is too large", fmt.Sprintf("The limit %q is %d.", limitRequest, most))
+	return page.New(http.StatusRequestEntityTooLarge, "The request is too large",
+		fmt.Sprintf("The limit %q is %d.", limitRequest, most))
 }
 
 func pageBodies() page.Page {
@@ -39,11 +41,13 @@ func pageBodies() page.Page {
 }
 
 func pageSlow(patience time.Duration) page.Page {
-	return page.New(http.StatusRequestTimeout, "The request did not arrive", fmt.Sprintf("Its body has %s to arrive, and did not end by then.", patience))
+	return page.New(http.StatusRequestTimeout, "The request did not arrive",
+		fmt.Sprintf("Its body has %s to arrive, and did not end by then.", patience))
 }
 
 func pageIdle(patience time.Duration) page.Page {
-	return page.New(http.StatusRequestTimeout, "The request did not arrive", fmt.Sprintf("Nothing of its body came for %s.", patience))
+	return page.New(http.StatusRequestTimeout, "The request did not arrive",
+		fmt.Sprintf("Nothing of its body came for %s.", patience))
 }
 
 func pageHalf() page.Page {
@@ -52,7 +56,8 @@ func pageHalf() page.Page {
 
 // pageMismatch returns the page for data that a function's contract refuses.
 func pageMismatch(wrong *contract.MismatchError) page.Page {
-	p := page.New(http.StatusBadRequest, "The data does not fit", "The function takes other data: "+sentence(wrong.Error()))
+	p := page.New(http.StatusBadRequest, "The data does not fit",
+		"The function takes other data: "+sentence(wrong.Error()))
 	for _, one := range wrong.Problems {
 		p.Errors = append(p.Errors, page.Problem{Detail: one.Message, Pointer: (&url.URL{Fragment: one.Pointer}).String()})
 		if one.Pointer == "" {
@@ -66,18 +71,21 @@ func pageMismatch(wrong *contract.MismatchError) page.Page {
 func pageOfReason(reason function.Reason) page.Page {
 	switch reason {
 	case function.Busy:
-		return page.New(http.StatusServiceUnavailable, "Busy", "As many requests as may be are being answered. Try again in a moment.")
+		return page.New(http.StatusServiceUnavailable, "Busy",
+			"As many requests as may be are being answered. Try again in a moment.")
 	case function.Timeout:
 		return page.New(http.StatusGatewayTimeout, "The function took too long", "It did not answer within its timeout.")
 	case function.Memory:
 		return page.New(http.StatusBadGateway, "The function ran out of memory", "It was ended before it answered.")
 	case function.Protocol:
-		return page.New(http.StatusBadGateway, "The function's answer cannot be read", "What it wrote is no event, or none that HTTP can answer with.")
+		return page.New(http.StatusBadGateway, "The function's answer cannot be read",
+			"What it wrote is no event, or none that HTTP can answer with.")
 	case function.TooLarge:
 		return page.New(http.StatusBadGateway, "The function's answer is too large",
 			fmt.Sprintf("The limit is %q, or %q for its headers.", limitAnswer, limitHeaders))
 	case function.Lost:
-		return page.New(http.StatusBadGateway, "The function was lost", "The connection to what ran it broke. It may have run.")
+		return page.New(http.StatusBadGateway, "The function was lost",
+			"The connection to what ran it broke. It may have run.")
 	case function.Exit:
 	}
 	return page.New(http.StatusBadGateway, "The function ended", "It ended before it answered.")

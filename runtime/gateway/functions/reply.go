@@ -123,8 +123,8 @@ func protocolOf(asked, answer event.Event) (event.Protocol, error) {
 	}
 	if size > maxHeaders {
 		return p, &landfall.Error{
-			Op: opReply, Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size),
-			Err: &function.Error{Reason: function.TooLarge},
+			Op: opReply, Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders,
+				maxHeaders, size), Err: &function.Error{Reason: function.TooLarge},
 		}
 	}
 	return p, nil
@@ -135,7 +135,8 @@ func setHeaders(h http.Header, given map[string][]string) {
 	for name, values := range given {
 		name = http.CanonicalHeaderKey(name)
 		switch {
-		case hopByHop(name) || strings.HasPrefix(name, ownPrefix) || name == "Content-Length" || name == "X-Content-Type-Options" || forProxies(name):
+		case hopByHop(name) || strings.HasPrefix(name, ownPrefix) || name == "Content-Length" ||
+			name == "X-Content-Type-Options" || forProxies(name):
 		case name == "X-Robots-Tag" && h[name] != nil: // only the live address is for search engines
 		case name == "Set-Cookie":
 			for _, cookie := range values {

@@ -30,7 +30,8 @@ const (
 
 // event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its
 // protocol has the rest, with the values of the pattern's wildcards.
-func (s *Server) event(r *http.Request, t *registry.Trigger, by access.Caller, execution string, data []byte) event.Event {
+func (s *Server) event(r *http.Request, t *registry.Trigger, by access.Caller, execution string,
+	data []byte) event.Event {
 	if t.Kind == landfall.TimeTrigger || t.Kind == landfall.QueueTrigger {
 		return byHand(r, t, execution, data)
 	}
@@ -146,7 +147,8 @@ func headersOf(r *http.Request, scheme string) map[string][]string {
 		client = r.RemoteAddr
 	}
 	values := [added]string{client, scheme, r.Host}
-	headers["X-Forwarded-For"], headers["X-Forwarded-Proto"], headers["X-Forwarded-Host"] = values[:1:1], values[1:2:2], values[2:]
+	headers["X-Forwarded-For"], headers["X-Forwarded-Proto"], headers["X-Forwarded-Host"] = values[:1:1],
+		values[1:2:2], values[2:]
 	return headers
 }
 
@@ -166,7 +168,8 @@ const ownPrefix = "Landfall-"
 // hopByHop reports whether a header is the connection's, and not the message's (RFC 9110, section 7.6.1).
 func hopByHop(name string) bool {
 	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return false

@@ -92,7 +92,8 @@ func (s *streamed) end(f *landfall.Function, answer event.Event, err error) {
 	}
 	h := s.w.Header()
 	err = s.server.loggable(f, err)
-	s.server.Log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer", slog.String("function", f.Name),
+	s.server.Log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer",
+		slog.String("function", f.Name),
 		slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
 		slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 }

@@ -44,7 +44,8 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, f *landfall.Func
 	if r.ContentLength > u.most {
 		u.refused = pageTooLarge(u.most)
 	}
-	_ = u.control.EnableFullDuplex() // or net/http would read the rest before it answers; a writer that has no connection need not
+	// or net/http would read the rest before it answers; a writer that has no connection need not
+	_ = u.control.EnableFullDuplex()
 	return u
 }
 
@@ -66,7 +67,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	late := errors.Is(err, os.ErrDeadlineExceeded) && (!u.stopped || !time.Now().Before(u.until))
 	switch {
 	case u.taken.Add(int64(n)) > u.most:
-		return 0, u.refuse(pageTooLarge(u.most), landfall.Invalid, fmt.Sprintf("it is larger than the limit of %d bytes", u.most))
+		return 0, u.refuse(pageTooLarge(u.most), landfall.Invalid,
+			fmt.Sprintf("it is larger than the limit of %d bytes", u.most))
 	case err == nil:
 		return n, nil
 	case errors.Is(err, io.EOF):

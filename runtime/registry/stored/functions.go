@@ -32,7 +32,8 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 		return nil, nil, nil
 	}
 	f := newFunctionReader(r, app)
-	for _, kind := range []landfall.UnitKind{landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit, landfall.ConfigUnit, landfall.SecretUnit} {
+	for _, kind := range []landfall.UnitKind{landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit,
+		landfall.ConfigUnit, landfall.SecretUnit} {
 		units, err := r.ServedUnits(ctx, app.ID, kind)
 		if err != nil {
 			return nil, nil, err
@@ -49,7 +50,8 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 			err = f.bind(ctx, trigger, read)
 		}
 		if err != nil && landfall.KindOf(err) == landfall.Invalid {
-			r.logger.WarnContext(ctx, "a trigger leads to no function", "app", app.Name, "release", row.Release, "trigger", row.Unit.Name, "error", err)
+			r.logger.WarnContext(ctx, "a trigger leads to no function", "app", app.Name, "release", row.Release, "trigger",
+				row.Unit.Name, "error", err)
 		} else if ignoreNotFound(err) != nil {
 			return nil, nil, err
 		}
@@ -64,7 +66,8 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 // newTrigger returns a trigger of a release, which leads to no function yet.
 func newTrigger(app landfall.App, row store.ServedUnit, t spec.Trigger) *registry.Trigger {
 	return &registry.Trigger{
-		Trigger: t.Trigger, Name: t.Name, App: app.ID, AppName: app.Name, Namespace: app.Namespace, Release: row.Release, Version: row.Version,
+		Trigger: t.Trigger, Name: t.Name, App: app.ID, AppName: app.Name, Namespace: app.Namespace, Release: row.Release,
+		Version: row.Version,
 	}
 }
 
@@ -83,7 +86,8 @@ type functionReader struct {
 }
 
 func newFunctionReader(r tableReader, app landfall.App) functionReader {
-	return functionReader{tableReader: r, app: app, units: map[unitOfRelease]store.ServedUnit{}, made: map[string]*landfall.Function{}}
+	return functionReader{tableReader: r, app: app, units: map[unitOfRelease]store.ServedUnit{},
+		made: map[string]*landfall.Function{}}
 }
 
 // bind lets a trigger lead to what it names: one function, or several by weights.
@@ -130,7 +134,8 @@ func meansRelease(ref landfall.Reference) bool {
 
 // inRelease returns the version of a function that a trigger of a release names: the release's own, unless it names
 // another.
-func (f *functionReader) inRelease(ctx context.Context, release landfall.UID, ref landfall.Reference) (*landfall.Function, error) {
+func (f *functionReader) inRelease(ctx context.Context, release landfall.UID,
+	ref landfall.Reference) (*landfall.Function, error) {
 	unit, ok := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}}]
 	if !ok {
 		return nil, &landfall.Error{Op: "functions.of", Kind: landfall.NotFound}
@@ -146,13 +151,15 @@ func (f *functionReader) inRelease(ctx context.Context, release landfall.UID, re
 }
 
 // assemble returns a function's version with the environment, the package and the configuration of a group version.
-func (f *functionReader) assemble(ctx context.Context, release landfall.UID, v landfall.Version) (*landfall.Function, error) {
+func (f *functionReader) assemble(ctx context.Context, release landfall.UID,
+	v landfall.Version) (*landfall.Function, error) {
 	config := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}}]
 	function, err := spec.ReadFunctionVersion(v.Spec)
 	if err != nil {
 		return nil, err
 	}
-	unit := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: function.Environment.Name}}]
+	unit := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit,
+		Name: function.Environment.Name}}]
 	key, err := f.fillSecrets(ctx, release, v, function.Secrets)
 	if err != nil {
 		return nil, err
@@ -164,7 +171,8 @@ func (f *functionReader) assemble(ctx context.Context, release landfall.UID, v l
 	function.App, function.Namespace, function.Group = f.app.ID, f.app.Namespace, release
 	function.Name, function.Version, function.Number = v.Unit.Name, v.UID, v.Number
 	var resources landfall.Resources
-	if function.Environment, resources, err = spec.ReadEnvironmentVersion(function.Environment.Name, unit.Spec); err != nil {
+	if function.Environment, resources, err = spec.ReadEnvironmentVersion(function.Environment.Name,
+		unit.Spec); err != nil {
 		return nil, err
 	}
 	function.Resources = function.Resources.Or(resources)
@@ -182,7 +190,8 @@ func (f *functionReader) assemble(ctx context.Context, release landfall.UID, v l
 }
 
 // archive returns the package that a function's version names; none when it is not stored.
-func (f *functionReader) archive(ctx context.Context, release landfall.UID, content json.RawMessage) (landfall.Archive, error) {
+func (f *functionReader) archive(ctx context.Context, release landfall.UID,
+	content json.RawMessage) (landfall.Archive, error) {
 	named, err := landfall.ReadContent[landfall.FunctionContent](content)
 	if err != nil || named.Package.Name == "" {
 		return landfall.Archive{}, err
@@ -222,7 +231,8 @@ func cutLast(s, separator string) (before, after string) {
 // unreadable is the error for something stored that makes no sense: it is the fault of one release, and no failure of
 // the store.
 func unreadable(err error) error {
-	return &landfall.Error{Op: "functions", Kind: landfall.Invalid, Message: "what is stored of the function cannot be read", Err: err}
+	return &landfall.Error{Op: "functions", Kind: landfall.Invalid,
+		Message: "what is stored of the function cannot be read", Err: err}
 }
 
 func ignoreNotFound(err error) error {

@@ -24,13 +24,15 @@ func (s Source) Function(ctx context.Context, ref landfall.Reference) (*landfall
 
 // FunctionInGroup is Function for a function as it runs in a group version, or, for an empty one, where Function finds
 // it.
-func (s Source) FunctionInGroup(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
+func (s Source) FunctionInGroup(ctx context.Context, ref landfall.Reference,
+	group landfall.UID) (*landfall.Function, error) {
 	f, err := s.find(ctx, ref, group)
 	return f.Function, err
 }
 
 // find is FunctionInGroup, with the commit that made the version.
-func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall.UID) (found images.Function, err error) {
+func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall.UID) (found images.Function,
+	err error) {
 	err = s.DB.Snapshot(ctx, func(at *store.Snapshot) error {
 		namespace := cmp.Or(ref.Namespace, landfall.DefaultNamespace)
 		shares, err := versioning.FindShares(ctx, at, namespace, ref)
@@ -71,7 +73,8 @@ func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall
 
 // Owner returns the id of the app whose function has a name; empty for one made by hand. NotFound when there is none.
 func (s Source) Owner(ctx context.Context, ref landfall.Reference) (string, error) {
-	row, err := s.DB.UnitInNamespace(ctx, cmp.Or(ref.Namespace, landfall.DefaultNamespace), landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+	row, err := s.DB.UnitInNamespace(ctx, cmp.Or(ref.Namespace, landfall.DefaultNamespace),
+		landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
 	return row.App, err
 }
 

@@ -13,7 +13,8 @@ import (
 // fillSecrets gives the secrets that a function's version names their sealed values, as a group version has them, and
 // returns what tells them apart from others. Where the group version does not have one, because the function is of
 // another one, it is as that one has it.
-func (f *functionReader) fillSecrets(ctx context.Context, group landfall.UID, v landfall.Version, named []landfall.SealedSecret) (key string, err error) {
+func (f *functionReader) fillSecrets(ctx context.Context, group landfall.UID, v landfall.Version,
+	named []landfall.SealedSecret) (key string, err error) {
 	var told strings.Builder
 	for i := range named {
 		s := &named[i]
@@ -41,7 +42,8 @@ func (f *functionReader) fillSecrets(ctx context.Context, group landfall.UID, v 
 }
 
 // ownSecret returns a secret as the group version that made a function's version has it; nothing when that does not.
-func (f *functionReader) ownSecret(ctx context.Context, group landfall.UID, id landfall.UnitID) (store.ServedUnit, error) {
+func (f *functionReader) ownSecret(ctx context.Context, group landfall.UID,
+	id landfall.UnitID) (store.ServedUnit, error) {
 	units, err := f.RunningUnits(ctx, f.app.ID, group)
 	for _, u := range units {
 		if u.Unit == id {

@@ -60,11 +60,13 @@ func (s Source) Apps(ctx context.Context) (all []registry.App, err error) {
 		all = make([]registry.App, 0, len(apps))
 		for _, app := range apps {
 			a, err := tableReader{at, s.Logger}.app(ctx, app)
-			if kind := landfall.KindOf(err); err != nil && (ctx.Err() != nil || kind == landfall.Canceled || kind == landfall.Unavailable) {
+			if kind := landfall.KindOf(err); err != nil &&
+				(ctx.Err() != nil || kind == landfall.Canceled || kind == landfall.Unavailable) {
 				return err
 			}
 			if err != nil { // its fault alone
-				s.Logger.ErrorContext(ctx, "an app cannot be read; it is tried again, and the others are served", "app", app.Name, "error", err)
+				s.Logger.ErrorContext(ctx, "an app cannot be read; it is tried again, and the others are served", "app", app.Name,
+					"error", err)
 				a = registry.App{ID: app.ID, Name: app.Name, Unread: true}
 			}
 			all = append(all, a)
@@ -103,10 +105,12 @@ type tableReader struct {
 // app returns an app as the table shows it.
 func (r tableReader) app(ctx context.Context, app landfall.App) (registry.App, error) {
 	if !app.Deleted.IsZero() {
-		return registry.App{ID: app.ID, Name: app.Name, Deleted: true, Removed: !app.Removed.IsZero(), Changed: app.Changed}, nil
+		return registry.App{ID: app.ID, Name: app.Name, Deleted: true, Removed: !app.Removed.IsZero(), Changed: app.Changed},
+			nil
 	}
 	a := registry.App{ID: app.ID, Name: app.Name, Live: app.Live, Changed: app.Changed,
-		SignedIn: app.Previews == landfall.PreviewsSignedIn, KeepFiles: app.FileRetention().Duration(), Tags: map[string]landfall.UID{}}
+		SignedIn: app.Previews == landfall.PreviewsSignedIn, KeepFiles: app.FileRetention().Duration(),
+		Tags: map[string]landfall.UID{}}
 	releases, err := r.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return a, err
@@ -158,7 +162,8 @@ func (r tableReader) staticUnits(ctx context.Context, app string) (map[landfall.
 		if err != nil {
 			return nil, err
 		}
-		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Unit.Name, Manifest: assets.RefOf(content).String(), Fallback: spec.Fallback})
+		units[row.Release] = append(units[row.Release],
+			registry.Unit{Path: row.Unit.Name, Manifest: assets.RefOf(content).String(), Fallback: spec.Fallback})
 	}
 	return units, nil
 }

@@ -16,7 +16,8 @@ import (
 // whatever is committed while they read.
 func TestTablesAreOfOneMoment(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{"SQLite": storetest.SQLite, "PostgreSQL": storetest.Postgres} {
+	for name, database := range map[string]func(testing.TB) string{"SQLite": storetest.SQLite,
+		"PostgreSQL": storetest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const moves = 100
@@ -25,7 +26,8 @@ func TestTablesAreOfOneMoment(t *testing.T) {
 				if err := tx.EnsureNamespace(t.Context(), landfall.DefaultNamespace, 1); err != nil {
 					return err
 				}
-				return tx.CreateApp(t.Context(), landfall.App{ID: "1", Namespace: landfall.DefaultNamespace, Name: "shop", Created: time.Now()})
+				return tx.CreateApp(t.Context(), landfall.App{ID: "1", Namespace: landfall.DefaultNamespace, Name: "shop",
+					Created: time.Now()})
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -66,7 +68,8 @@ func TestTablesAreOfOneMoment(t *testing.T) {
 func moveTag(t *testing.T, db *store.DB, n int) error {
 	ctx, id := t.Context(), landfall.UID(fmt.Sprintf("aaaaa%03d", n))
 	return db.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.PutRelease(ctx, landfall.Release{App: "1", ID: id, Line: landfall.Production, Created: time.Now()}); err != nil {
+		if err := tx.PutRelease(ctx, landfall.Release{App: "1", ID: id, Line: landfall.Production,
+			Created: time.Now()}); err != nil {
 			return err
 		}
 		if err := tx.PutTag(ctx, landfall.Tag{App: "1", Name: "feature", Release: id}); err != nil {

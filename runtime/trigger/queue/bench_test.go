@@ -25,7 +25,8 @@ func BenchmarkPublish(b *testing.B) {
 			}
 			b.RunParallel(func(p *testing.PB) {
 				for p.Next() {
-					if _, err := broker.Publish(b.Context(), shop(), landfall.Message{Topic: "orders", Data: []byte("a message")}); err != nil {
+					if _, err := broker.Publish(b.Context(), shop(),
+						landfall.Message{Topic: "orders", Data: []byte("a message")}); err != nil {
 						b.Error(err)
 					}
 				}

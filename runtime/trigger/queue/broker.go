@@ -80,7 +80,8 @@ func (b *Broker) open() (jetstream.JetStream, error) {
 		}
 	}
 	if !b.conn.IsConnected() {
-		return nil, unavailable(op, b.conn.LastError(), "the NATS server (LANDFALL_NATS) cannot be reached, or does not accept who asks")
+		return nil, unavailable(op, b.conn.LastError(),
+			"the NATS server (LANDFALL_NATS) cannot be reached, or does not accept who asks")
 	}
 	return b.js, nil
 }
@@ -88,9 +89,10 @@ func (b *Broker) open() (jetstream.JetStream, error) {
 func (b *Broker) start() error {
 	const op landfall.Op = "queue.start"
 	b.ready, b.bad = map[string]bool{}, nil
-	options := []nats.Option{nats.Name("landfall"), nats.MaxReconnects(-1), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		b.Logger.Warn("messages: the connection has trouble", "error", err)
-	})}
+	options := []nats.Option{nats.Name("landfall"), nats.MaxReconnects(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			b.Logger.Warn("messages: the connection has trouble", "error", err)
+		})}
 	address := b.URL
 	if address == "" {
 		if err := b.embed(); err != nil {
@@ -102,7 +104,8 @@ func (b *Broker) start() error {
 	}
 	var err error
 	if b.conn, err = nats.Connect(address, options...); err != nil {
-		return unavailable(op, err, "the NATS server (LANDFALL_NATS) cannot be asked: its address or the credentials are not right")
+		return unavailable(op, err,
+			"the NATS server (LANDFALL_NATS) cannot be asked: its address or the credentials are not right")
 	}
 	if b.js, err = jetstream.New(b.conn, jetstream.WithDefaultTimeout(callTimeout)); err != nil {
 		return unavailable(op, err, "JetStream does not answer")
@@ -124,7 +127,8 @@ func (b *Broker) patience() []nats.Option {
 			b.isBack()
 		}
 	}
-	options := []nats.Option{nats.RetryOnFailedConnect(true), nats.IgnoreAuthErrorAbort(), nats.ConnectHandler(isBack), nats.ReconnectHandler(isBack)}
+	options := []nats.Option{nats.RetryOnFailedConnect(true), nats.IgnoreAuthErrorAbort(), nats.ConnectHandler(isBack),
+		nats.ReconnectHandler(isBack)}
 	if b.Credentials != "" {
 		options = append(options, nats.UserCredentialBytes([]byte(b.Credentials)))
 	}
@@ -310,8 +314,10 @@ func (b *Broker) own(ctx context.Context, o Owner) (jetstream.JetStream, error) 
 	folder, bad := b.bad[name]
 	b.mu.Unlock()
 	if bad {
-		return nil, unavailable(op, nil, "the messages of the app %s cannot be read: %s is damaged; to go on without them, stop the server and move that folder away",
-			o.Name, folder)
+		return nil,
+			unavailable(op, nil, "the messages of the app %s cannot be read: %s is damaged; to go on without them, stop the "+
+				"server and move that folder away",
+				o.Name, folder)
 	}
 	if b.isReady(name) {
 		return js, nil
@@ -322,7 +328,8 @@ func (b *Broker) own(ctx context.Context, o Owner) (jetstream.JetStream, error) 
 	}
 	stream, err := js.Stream(ctx, name)
 	config := jetstream.StreamConfig{
-		Name: name, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, Duplicates: min(repeats, b.Age), Replicas: 1,
+		Name: name, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, Duplicates: min(repeats, b.Age),
+		Replicas: 1,
 	}
 	switch {
 	case err == nil:

@@ -31,7 +31,8 @@ func TestPublishAndRead(t *testing.T) {
 			}
 		}
 		first := read(t, b, shop(), "orders.new")[0]
-		if first.Topic != "orders.new" || first.Sequence != 1 || first.Time.IsZero() || first.Header["Content-Type"][0] != "text/plain" {
+		if first.Topic != "orders.new" || first.Sequence != 1 || first.Time.IsZero() ||
+			first.Header["Content-Type"][0] != "text/plain" {
 			t.Errorf("got %+v", first)
 		}
 		page, more, err := b.Read(t.Context(), shop(), ">", first.Sequence, 1)
@@ -74,14 +75,17 @@ func TestPublishRefused(t *testing.T) {
 	everywhere(t, func(t *testing.T, open engine) {
 		b := open()
 		for _, topic := range []string{"", "a..b", "orders.*", ">", "$JS.API.STREAM.LIST", "or ders"} {
-			if _, err := b.Publish(t.Context(), shop(), landfall.Message{Topic: topic}); landfall.KindOf(err) != landfall.Invalid {
+			if _, err := b.Publish(t.Context(), shop(),
+				landfall.Message{Topic: topic}); landfall.KindOf(err) != landfall.Invalid {
 				t.Errorf("publishing at %q: got %v, want invalid", topic, err)
 			}
 		}
-		if _, err := b.Publish(t.Context(), shop(), landfall.Message{Topic: "big", Data: make([]byte, queue.MaxMessage+1)}); landfall.KindOf(err) != landfall.Invalid {
+		if _, err := b.Publish(t.Context(), shop(),
+			landfall.Message{Topic: "big", Data: make([]byte, queue.MaxMessage+1)}); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("publishing too much: got %v, want invalid", err)
 		}
-		nonsense := landfall.Message{Topic: "events", Header: map[string][]string{"Content-Type": {"application/cloudevents+json"}}, Data: []byte("{}")}
+		nonsense := landfall.Message{Topic: "events",
+			Header: map[string][]string{"Content-Type": {"application/cloudevents+json"}}, Data: []byte("{}")}
 		if _, err := b.Publish(t.Context(), shop(), nonsense); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("publishing what is no event: got %v, want invalid", err)
 		}
@@ -92,7 +96,8 @@ func TestPublishRefused(t *testing.T) {
 		for ; err == nil && stored < 100; stored++ {
 			_, err = b.Publish(t.Context(), shop(), landfall.Message{Topic: "many", Data: make([]byte, 1000)})
 		}
-		if landfall.KindOf(err) != landfall.Unavailable || !strings.Contains(landfall.MessageOf(err), "LANDFALL_QUEUE_BYTES") || stored < 5 {
+		if landfall.KindOf(err) != landfall.Unavailable ||
+			!strings.Contains(landfall.MessageOf(err), "LANDFALL_QUEUE_BYTES") || stored < 5 {
 			t.Errorf("after %d messages: %v, want that the queue is full", stored, err)
 		}
 		publish(t, b, zoo(), "many", "has room")

@@ -71,8 +71,8 @@ func (c *consumer) deliver(ctx context.Context, m jetstream.Msg) (pause time.Dur
 	if busy {
 		return again
 	}
-	c.Logger.WarnContext(ctx, "a message comes again", "app", t.AppName, "trigger", t.Name, "topic", one.topic, "message", one.id,
-		"delivered", meta.NumDelivered, "after", again, "error", err)
+	c.Logger.WarnContext(ctx, "a message comes again", "app", t.AppName, "trigger", t.Name, "topic", one.topic,
+		"message", one.id, "delivered", meta.NumDelivered, "after", again, "error", err)
 	return 0
 }
 
@@ -99,11 +99,13 @@ func (c *consumer) keep(m jetstream.Msg) (stop func()) {
 // while, because the function is busy, or failed, or something else did.
 func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, busy bool, err error) {
 	again = backoff(m.meta.NumDelivered)
-	known, err := c.Record.Outcome(ctx, m.App, m.Name, m.id) // a message that comes for the first time may have come before JetStream lost what it knew
+	// a message that comes for the first time may have come before JetStream lost what it knew
+	known, err := c.Record.Outcome(ctx, m.App, m.Name, m.id)
 	if err != nil {
 		return again, false, err
 	}
-	if known.Done || m.header.Get(headerTrigger) == m.Source() && c.Broker.hearsItself(m.bound) { // it does not answer its own answers
+	// it does not answer its own answers
+	if known.Done || m.header.Get(headerTrigger) == m.Source() && c.Broker.hearsItself(m.bound) {
 		return again, false, c.acknowledge(ctx, m)
 	}
 	e, err := m.event()
@@ -149,8 +151,8 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 // minBusy is how long a message stays away that met a busy function, at least.
 const minBusy = 100 * time.Millisecond
 
-// backoff returns when something is tried again that was tried so many times: after 1 s, 2 s, 4 s … and no more than a
-// minute.
+// backoff returns when something is tried again that was tried so many times: after 1 s, 2 s, 4 s … and no more
+// than a minute.
 func backoff(times uint64) time.Duration {
 	const doublings = 6
 	return min(minPause<<min(max(times, 1)-1, doublings), maxPause)
@@ -234,7 +236,8 @@ func (c *consumer) answer(ctx context.Context, m taken, answer event.Event) erro
 		return err
 	}
 	written.Header[headerTrigger] = []string{m.Source()}
-	return c.store(ctx, m, landfall.Message{Topic: m.Queue.RespTopic, ID: m.repeat("answer"), Header: written.Header, Data: written.Body})
+	return c.store(ctx, m, landfall.Message{Topic: m.Queue.RespTopic, ID: m.repeat("answer"), Header: written.Header,
+		Data: written.Body})
 }
 
 // repeat returns the ID by which what a trigger stores of a message is known when it stores it again.
@@ -275,8 +278,8 @@ func (c *consumer) die(ctx context.Context, m taken, known Outcome, why error) e
 	if err := c.Record.SetOutcome(ctx, m.App, m.Name, m.id, Outcome{known.Failures, true}); err != nil {
 		return err
 	}
-	c.Logger.WarnContext(ctx, "a message is a dead letter now", "app", m.AppName, "trigger", m.Name, "topic", m.topic, "message", m.id,
-		"attempts", known.Failures, "letter", m.deadTopic(), "error", why)
+	c.Logger.WarnContext(ctx, "a message is a dead letter now", "app", m.AppName, "trigger", m.Name, "topic", m.topic,
+		"message", m.id, "attempts", known.Failures, "letter", m.deadTopic(), "error", why)
 	return c.acknowledge(ctx, m)
 }
 
@@ -301,7 +304,8 @@ func (c *consumer) bury(ctx context.Context, m taken, attempts int, why error) e
 	}
 	header, said := m.header.Clone(), http.Header{}
 	for name, value := range map[string]string{
-		headerError: fault.Message, headerType: fault.Type, headerAttempts: strconv.Itoa(attempts), headerTopic: m.topic, headerTrigger: m.Source(),
+		headerError: fault.Message, headerType: fault.Type, headerAttempts: strconv.Itoa(attempts), headerTopic: m.topic,
+		headerTrigger: m.Source(),
 	} {
 		delete(header, name)
 		if value != "" {

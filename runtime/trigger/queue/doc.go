@@ -16,7 +16,7 @@
 //	            ▲ │
 //	            │ └──▶ given to the function ──▶ it answered ─▶ answer stored ─▶ recorded ─▶ acknowledged
 //	            │           │      │
-//	            │           │      └──▶ it failed ─▶ recorded ─▶ more often than allowed: stored as a dead letter ─▶ acknowledged
+//	            │           │      └──▶ it failed ─▶ recorded ─▶ too often: stored as a dead letter ─▶ acknowledged
 //	            └───────────┴─────────────────────────┘ (after a while)
 //
 // A trigger takes a message only when its function may have one call more, so none waits in memory. A busy function is

@@ -74,9 +74,11 @@ func (b *Broker) publish(ctx context.Context, o Owner, m landfall.Message) (land
 			ack, err = js.PublishMsg(ctx, out, options...)
 		}
 	}
-	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && (refused.ErrorCode == headersCode || refused.ErrorCode == narrowerCode) {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok &&
+		(refused.ErrorCode == headersCode || refused.ErrorCode == narrowerCode) {
 		return m, &landfall.Error{Op: op, Kind: landfall.Invalid, Err: errTooLarge,
-			Message: "the message is larger than its queue takes, or has more than 64 KiB of headers and attributes: " + refused.Description}
+			Message: "the message is larger than its queue takes, or has more than 64 KiB of headers and attributes: " +
+				refused.Description}
 	}
 	if err != nil {
 		b.forget(o)
@@ -100,12 +102,14 @@ func (b *Broker) refused(ctx context.Context, js jetstream.JetStream, o Owner, m
 		info := stream.CachedInfo()
 		const overhead = 1 << 10 // of a message in the stream, at most
 		if info.State.Bytes+uint64(m.Size())+overhead > uint64(max(0, info.Config.MaxBytes)) {
-			return unavailable(op, err, "the queue of the app %s is full: %d bytes wait for its triggers, or are kept at topics that none of them hears; "+
-				"the limit is %d (setting LANDFALL_QUEUE_BYTES)", o.Name, info.State.Bytes, info.Config.MaxBytes)
+			return unavailable(op, err,
+				"the queue of the app %s is full: %d bytes wait for its triggers, or are kept at topics that none of them hears; "+
+					"the limit is %d (setting LANDFALL_QUEUE_BYTES)", o.Name, info.State.Bytes, info.Config.MaxBytes)
 		}
 	}
 	if outOfTime(err) {
-		return unavailable(op, err, "the NATS server did not store the message in time; its own log says why. After a full disk it has to be started again")
+		return unavailable(op, err, "the NATS server did not store the message in time; its own log says why. After a "+
+			"full disk it has to be started again")
 	}
 	return failed(op, err)
 }
@@ -151,7 +155,8 @@ const (
 // Read returns messages at topics of an app that are still kept, in the order in which they were stored, from the first
 // behind a number, and whether there may be more behind them. It takes none away. No more than limit, nor more than 8
 // MiB but for the last.
-func (b *Broker) Read(ctx context.Context, o Owner, pattern string, after uint64, limit int) (page []landfall.Message, more bool, err error) {
+func (b *Broker) Read(ctx context.Context, o Owner, pattern string, after uint64, limit int) (page []landfall.Message,
+	more bool, err error) {
 	const op landfall.Op = "queue.Read"
 	if err := landfall.CheckTopicPattern(pattern); err != nil {
 		return nil, false, err
@@ -198,7 +203,8 @@ func (b *Broker) Read(ctx context.Context, o Owner, pattern string, after uint64
 func subjectError(op landfall.Op, subject string, err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err,
-			Message: fmt.Sprintf("no stream has the subject %s, which is granted (setting LANDFALL_SUBJECTS); make one at the NATS server", subject)}
+			Message: fmt.Sprintf("no stream has the subject %s, which is granted (setting LANDFALL_SUBJECTS); make one at "+
+				"the NATS server", subject)}
 	}
 	return failed(op, err)
 }

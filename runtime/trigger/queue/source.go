@@ -98,7 +98,8 @@ func (s *Source) Run(ctx context.Context) error {
 		case <-look.C:
 		case now := <-sweep.C:
 			tidy = seen != nil
-			if err := s.Record.Forget(ctx, now.Add(-remembered), now.Add(-s.Broker.Age-remembered)); err != nil && ctx.Err() == nil {
+			if err := s.Record.Forget(ctx, now.Add(-remembered), now.Add(-s.Broker.Age-remembered)); err != nil &&
+				ctx.Err() == nil {
 				s.Logger.WarnContext(ctx, "outcomes of messages stay for now", "error", err)
 			}
 		}
@@ -193,12 +194,13 @@ func (s *Source) current(k key) *bound {
 }
 
 const (
-	maxInFlight     = 256
-	usualInFlight   = 16 // as the runner has it
-	minPause        = time.Second
-	maxPause        = time.Minute
-	fetchTime       = 10 * time.Second // a request for a message; of one that is longer, the library keeps a timer after its end
-	consumerPending = 10_000           // messages that wait to come again, beyond which a trigger gets no new ones
+	maxInFlight   = 256
+	usualInFlight = 16 // as the runner has it
+	minPause      = time.Second
+	maxPause      = time.Minute
+	// a request for a message; of one that is longer, the library keeps a timer after its end
+	fetchTime       = 10 * time.Second
+	consumerPending = 10_000 // messages that wait to come again, beyond which a trigger gets no new ones
 )
 
 // limit returns how many messages a trigger may have taken at a time: as many as its function may have calls.
@@ -250,7 +252,8 @@ func (c *consumer) run(ctx, calls context.Context) {
 		if time.Since(began) > maxPause {
 			pause = minPause
 		}
-		c.Logger.WarnContext(ctx, "a queue trigger takes no messages for now", "app", c.key.app, "trigger", c.key.name, "again", pause, "error", err)
+		c.Logger.WarnContext(ctx, "a queue trigger takes no messages for now", "app", c.key.app, "trigger", c.key.name,
+			"again", pause, "error", err)
 		wait(ctx, pause, back)
 	}
 }

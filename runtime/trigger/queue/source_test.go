@@ -40,7 +40,8 @@ func TestSource(t *testing.T) {
 		publish(t, b, shop(), "other", `not for the trigger`)
 		testkit.Eventually(t, "there is an answer", func() bool { return len(read(t, b, shop(), "bills")) == 1 })
 		answer := read(t, b, shop(), "bills")[0]
-		if string(answer.Data) != `done with {"n": 1}` || answer.Header["Content-Type"][0] != "text/plain" || answer.Header["Ce-Type"][0] != "dev.landfall.message" {
+		if string(answer.Data) != `done with {"n": 1}` || answer.Header["Content-Type"][0] != "text/plain" ||
+			answer.Header["Ce-Type"][0] != "dev.landfall.message" {
 			t.Errorf("the answer is %s %v", answer.Data, answer.Header)
 		}
 		calls := s.calls()
@@ -49,7 +50,8 @@ func TestSource(t *testing.T) {
 		}
 		// E-009, E-110, E-112: a message is pushed to a function, by the call that every source makes
 		e := calls[0].event
-		if calls[0].trigger.Name != "bill" || e.Source() != "/r/team/shop/bill" || e.Type() != "dev.landfall.message" || e.Subject() != "orders.new" ||
+		if calls[0].trigger.Name != "bill" || e.Source() != "/r/team/shop/bill" || e.Type() != "dev.landfall.message" ||
+			e.Subject() != "orders.new" ||
 			e.ID() == "" || e.Time().IsZero() || e.DataContentType() != "application/json" || e.Validate() != nil {
 			t.Errorf("the event is\n%s", e)
 		}
@@ -65,18 +67,21 @@ func TestSourceEvents(t *testing.T) {
 	everywhere(t, func(t *testing.T, open engine) {
 		b := open()
 		s := listen(t, b, &records{}, echo, on(shop(), "bill", "orders"))
-		publish(t, b, shop(), "orders", `{"specversion":"1.0","id":"7","source":"/till","type":"order","execution":"mine","data":1}`,
+		publish(t, b, shop(), "orders",
+			`{"specversion":"1.0","id":"7","source":"/till","type":"order","execution":"mine","data":1}`,
 			"Content-Type", "application/cloudevents+json")
-		publish(t, b, shop(), "orders", "2", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order", "ce-region", "eu",
-			"Content-Type", "application/json")
-		nonsense := landfall.Message{Topic: "orders", Header: map[string][]string{"Content-Type": {"application/cloudevents+json"}}, Data: []byte("nonsense")}
+		publish(t, b, shop(), "orders", "2", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order",
+			"ce-region", "eu", "Content-Type", "application/json")
+		nonsense := landfall.Message{Topic: "orders",
+			Header: map[string][]string{"Content-Type": {"application/cloudevents+json"}}, Data: []byte("nonsense")}
 		if err := b.PublishAsIs(t.Context(), shop(), nonsense); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, "two are through, and one is a dead letter", func() bool {
 			return len(s.calls()) == 2 && len(read(t, b, shop(), "dead.bill")) == 1
 		})
-		if letter := read(t, b, shop(), "dead.bill")[0]; letter.Header["Landfall-Attempts"][0] != "0" || string(letter.Data) != "nonsense" {
+		if letter := read(t, b, shop(), "dead.bill")[0]; letter.Header["Landfall-Attempts"][0] != "0" ||
+			string(letter.Data) != "nonsense" {
 			t.Errorf("what is no event became %s %v", letter.Data, letter.Header)
 		}
 		ids := map[string]string{}
@@ -102,7 +107,8 @@ func TestSourceFilter(t *testing.T) {
 		}))
 		publish(t, b, shop(), "orders.eu", "1")
 		publish(t, b, shop(), "orders.us", "2")
-		publish(t, b, shop(), "orders.us", "3", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "urgent")
+		publish(t, b, shop(), "orders.us", "3", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till",
+			"ce-type", "urgent")
 		publish(t, b, shop(), "orders.eu", "4")
 		testkit.Eventually(t, "three are through", func() bool { return len(s.calls()) >= 3 })
 		// E-065: those that pass, each of them
@@ -134,9 +140,11 @@ func TestSourceDeadLetters(t *testing.T) {
 			on(shop(), "ends", "orders", func(t *registry.Trigger) { t.Queue.ErrorTopic = "errors" }))
 		publish(t, b, shop(), "orders", "x", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order")
 		testkit.Eventually(t, "all are dead letters", func() bool {
-			return len(read(t, b, shop(), "dead.says")) == 1 && len(read(t, b, shop(), "errors")) == 1 && len(read(t, b, shop(), "dead.refuses")) == 1
+			return len(read(t, b, shop(), "dead.says")) == 1 && len(read(t, b, shop(), "errors")) == 1 &&
+				len(read(t, b, shop(), "dead.refuses")) == 1
 		})
-		if got := read(t, b, shop(), "dead.refuses")[0].Header; got["Landfall-Error"][0] != "the function answered with the status 502" {
+		if got := read(t, b, shop(),
+			"dead.refuses")[0].Header; got["Landfall-Error"][0] != "the function answered with the status 502" {
 			t.Errorf("the letter of one that answered with the status of an error says %v", got)
 		}
 		letter := read(t, b, shop(), "dead.says")[0]
@@ -145,14 +153,16 @@ func TestSourceDeadLetters(t *testing.T) {
 			got[name] = values[0]
 		}
 		want := map[string]string{
-			"data": "x", "Ce-Specversion": "1.0", "Ce-Id": "8", "Ce-Source": "/till", "Ce-Type": "order", "Landfall-Error": "no more",
-			"Landfall-Error-Type": "Exception", "Landfall-Attempts": "2", "Landfall-Topic": "orders", "Landfall-Trigger": "/r/team/shop/says",
+			"data": "x", "Ce-Specversion": "1.0", "Ce-Id": "8", "Ce-Source": "/till", "Ce-Type": "order",
+			"Landfall-Error": "no more", "Landfall-Error-Type": "Exception", "Landfall-Attempts": "2",
+			"Landfall-Topic": "orders", "Landfall-Trigger": "/r/team/shop/says",
 		}
 		// N-031: with its error and how often it was tried
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the dead letter (-want +got)\n%s", diff)
 		}
-		if other := read(t, b, shop(), "errors")[0]; other.Header["Landfall-Attempts"][0] != "1" || other.Header["Landfall-Error"][0] != "it ended" {
+		if other := read(t, b, shop(), "errors")[0]; other.Header["Landfall-Attempts"][0] != "1" ||
+			other.Header["Landfall-Error"][0] != "it ended" {
 			t.Errorf("without retries it is %v", other.Header)
 		}
 		if calls := s.calls(); len(calls) != 4 {
@@ -179,22 +189,26 @@ func TestSourceHeadersTooLarge(t *testing.T) {
 			on(shop(), "answers", "orders", func(t *registry.Trigger) { t.Queue.RespTopic, t.Queue.MaxRetries = "bills", 1 }),
 			on(shop(), "fails", "large"))
 		publish(t, b, shop(), "orders", "x")
-		publish(t, b, shop(), "large", "y", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order", "ce-large", strings.Repeat("x", room-200))
+		publish(t, b, shop(), "large", "y", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order",
+			"ce-large", strings.Repeat("x", room-200))
 		testkit.Eventually(t, "both are dead letters", func() bool {
 			return len(read(t, b, shop(), "dead.answers")) == 1 && len(read(t, b, shop(), "dead.fails")) == 1
 		})
 		answered, failed := read(t, b, shop(), "dead.answers")[0], read(t, b, shop(), "dead.fails")[0]
-		if got := answered.Header; got["Landfall-Attempts"][0] != "2" || !strings.Contains(got["Landfall-Error"][0], "64 KiB of headers") {
+		if got := answered.Header; got["Landfall-Attempts"][0] != "2" ||
+			!strings.Contains(got["Landfall-Error"][0], "64 KiB of headers") {
 			t.Errorf("the letter of an answer that is too large says %v", got)
 		}
-		if got := failed.Header; got["Landfall-Error"][0] != "it ended" || got["Ce-Large"] != nil || string(failed.Data) != "y" {
+		if got := failed.Header; got["Landfall-Error"][0] != "it ended" || got["Ce-Large"] != nil ||
+			string(failed.Data) != "y" {
 			t.Errorf("the letter of a message with many headers says %v", got)
 		}
 		if calls := s.calls(); len(calls) != 3 {
 			t.Errorf("there were %d calls, want two and one", len(calls))
 		}
 	})
-	_, err := embedded(t, t.TempDir())().Publish(t.Context(), shop(), landfall.Message{Topic: "a", Header: http.Header{"Kept": {strings.Repeat("x", 70<<10)}}})
+	_, err := embedded(t, t.TempDir())().Publish(t.Context(), shop(),
+		landfall.Message{Topic: "a", Header: http.Header{"Kept": {strings.Repeat("x", 70<<10)}}})
 	if landfall.KindOf(err) != landfall.Invalid {
 		t.Errorf("a message with too many headers: got %v, want that it is not right", err)
 	}
@@ -209,11 +223,15 @@ func TestSourceRefused(t *testing.T) {
 		return event.Event{}, &landfall.Error{Op: "test", Message: "it is no order", Err: &contract.MismatchError{}}
 	}, on(shop(), "takes", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 3 }))
 	publish(t, b, shop(), "orders", "x")
-	if err := b.PublishAsIs(t.Context(), shop(), landfall.Message{Topic: "orders", Header: http.Header{"Ce-Specversion": {"1.0"}}}); err != nil {
+	if err := b.PublishAsIs(t.Context(), shop(),
+		landfall.Message{Topic: "orders", Header: http.Header{"Ce-Specversion": {"1.0"}}}); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "both are dead letters", func() bool { return strings.Count(s.log.String(), `msg="a message is a dead letter now"`) == 2 })
-	if text := s.log.String(); strings.Contains(text, "too often") || !strings.Contains(text, "it is no order") || strings.Count(text, "attempts=0") != 2 {
+	testkit.Eventually(t, "both are dead letters", func() bool {
+		return strings.Count(s.log.String(), `msg="a message is a dead letter now"`) == 2
+	})
+	if text := s.log.String(); strings.Contains(text, "too often") || !strings.Contains(text, "it is no order") ||
+		strings.Count(text, "attempts=0") != 2 {
 		t.Errorf("the log is %s", text)
 	}
 }
@@ -503,14 +521,18 @@ func TestSourceHearsForeignMessages(t *testing.T) {
 		s := listen(t, b, &records{}, echo, on(shop(), "all", ">"), on(shop(), "granted", "team.zoo.orders.>"))
 		forged := http.Header{"Landfall-Trigger": {"/r/team/shop/granted"}}
 		// As anybody writes who has the NATS server: past the broker's own Publish.
-		if err := b.PublishAsIs(t.Context(), zoo(), landfall.Message{Topic: "orders.new", Header: forged, Data: []byte("past us")}); err != nil {
+		if err := b.PublishAsIs(t.Context(), zoo(),
+			landfall.Message{Topic: "orders.new", Header: forged, Data: []byte("past us")}); err != nil {
 			t.Fatal(err)
 		}
-		own := landfall.Message{Topic: "a", Header: http.Header{"Landfall-trigger": {"/r/team/shop/all"}, "Landfall-Error": {"x"}, "Kept": {"y"}}, Data: []byte("by us")}
+		own := landfall.Message{Topic: "a", Header: http.Header{"Landfall-trigger": {"/r/team/shop/all"},
+			"Landfall-Error": {"x"}, "Kept": {"y"}}, Data: []byte("by us")}
 		if _, err := b.Publish(t.Context(), shop(), own); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Eventually(t, "both are heard", func() bool { return slices.Contains(s.data(), "past us") && slices.Contains(s.data(), "by us") })
+		testkit.Eventually(t, "both are heard", func() bool {
+			return slices.Contains(s.data(), "past us") && slices.Contains(s.data(), "by us")
+		})
 		stored := read(t, b, shop(), "a")
 		if diff := cmp.Diff(map[string][]string{"Kept": {"y"}}, stored[0].Header); diff != "" {
 			t.Errorf("headers that were stored (-want +got)\n%s", diff)
@@ -522,7 +544,10 @@ func TestSourceHearsForeignMessages(t *testing.T) {
 func TestSourceDeaf(t *testing.T) {
 	t.Parallel()
 	b := embedded(t, t.TempDir())()
-	s := listen(t, b, &records{}, echo, on(shop(), "wide", "no topic"), on(shop(), "strange", "orders", func(t *registry.Trigger) { t.Filters = []byte(`[{}]`) }),
+	s := listen(t, b, &records{}, echo, on(shop(), "wide", "no topic"),
+		on(shop(), "strange", "orders", func(t *registry.Trigger) {
+			t.Filters = []byte(`[{}]`)
+		}),
 		on(shop(), "bill", "orders"))
 	publish(t, b, shop(), "orders", "1")
 	testkit.Eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
@@ -546,7 +571,9 @@ func TestSourceDoneElsewhere(t *testing.T) {
 		publish(t, b, shop(), "orders", "1")
 		testkit.Eventually(t, "it ran twice", func() bool { return runs.Load() == 2 })
 		publish(t, b, shop(), "orders", "2")
-		testkit.Eventually(t, "the other one is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) > 0 })
+		testkit.Eventually(t, "the other one is a dead letter", func() bool {
+			return len(read(t, b, shop(), "dead.bill")) > 0
+		})
 		if diff := cmp.Diff([]string{"2"}, bodies(read(t, b, shop(), "dead.bill"))); diff != "" || len(s.calls()) != 4 {
 			t.Errorf("with %d calls the dead letters are (-want +got)\n%s", len(s.calls()), diff)
 		}
@@ -592,7 +619,9 @@ func TestSourceServerLate(t *testing.T) {
 	publish(t, external(t, server)(), shop(), "orders", "1")
 	server.Kill()
 	var tried atomic.Int64
-	s := listen(t, bounded(t, &queue.Broker{URL: server.Behind(func() { tried.Add(1) })}), &records{}, echo, on(shop(), "bill", "orders"))
+	s := listen(t, bounded(t, &queue.Broker{URL: server.Behind(func() {
+		tried.Add(1)
+	})}), &records{}, echo, on(shop(), "bill", "orders"))
 	testkit.Eventually(t, "it tries", func() bool { return tried.Load() > 1 })
 	server.Start()
 	testkit.Eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
@@ -638,7 +667,9 @@ func TestSourceDeleted(t *testing.T) {
 	t.Cleanup(goOn)
 	through := func(data string) {
 		t.Helper()
-		testkit.Eventually(t, data+" is through", func() bool { return slices.Contains(bodies(read(t, b, shop(), "done")), data) })
+		testkit.Eventually(t, data+" is through", func() bool {
+			return slices.Contains(bodies(read(t, b, shop(), "done")), data)
+		})
 	}
 	conn, err := nats.Connect(server.URL)
 	if err != nil {
@@ -679,12 +710,15 @@ func TestSourceServerKilled(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
 	b := external(t, server)()
-	s := listen(t, b, &records{}, echo, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.RespTopic, t.Resources.Concurrency = "done", 4 }))
+	s := listen(t, b, &records{}, echo, on(shop(), "bill", "orders", func(t *registry.Trigger) {
+		t.Queue.RespTopic, t.Resources.Concurrency = "done", 4
+	}))
 	var want []string
 	for round := range 4 {
 		for i := range 25 {
 			data := fmt.Sprintf("%d-%d", round, i)
-			if _, err := b.Publish(t.Context(), shop(), landfall.Message{Topic: "orders", ID: data, Data: []byte(data)}); err == nil {
+			if _, err := b.Publish(t.Context(), shop(),
+				landfall.Message{Topic: "orders", ID: data, Data: []byte(data)}); err == nil {
 				want = append(want, data)
 			}
 		}

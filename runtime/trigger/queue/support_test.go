@@ -201,12 +201,14 @@ func (s *source) show(triggers ...*registry.Trigger) {
 }
 
 // listen starts a source whose functions f is.
-func listen(t testing.TB, b *queue.Broker, r queue.Record, f func(call) (event.Event, error), triggers ...*registry.Trigger) *source {
+func listen(t testing.TB, b *queue.Broker, r queue.Record, f func(call) (event.Event, error),
+	triggers ...*registry.Trigger) *source {
 	t.Helper()
 	s := &source{run: f}
 	s.show(triggers...)
 	s.Source = &queue.Source{
-		Broker: b, Table: s.table.Load, Functions: s, Record: r, Lease: 3 * time.Second, Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Broker: b, Table: s.table.Load, Functions: s, Record: r, Lease: 3 * time.Second, Patience: time.Second,
+		Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -224,7 +226,9 @@ func listen(t testing.TB, b *queue.Broker, r queue.Record, f func(call) (event.E
 
 // on returns a trigger of an app.
 func on(o queue.Owner, name, topic string, change ...func(*registry.Trigger)) *registry.Trigger {
-	t := &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger, Queue: landfall.QueueSource{Topic: topic}}, Name: name, App: o.ID, AppName: o.Name, Namespace: o.Namespace, Function: &landfall.Function{ID: name, Name: name}}
+	t := &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger,
+		Queue: landfall.QueueSource{Topic: topic}}, Name: name, App: o.ID, AppName: o.Name, Namespace: o.Namespace,
+		Function: &landfall.Function{ID: name, Name: name}}
 	for _, f := range change {
 		f(t)
 	}

@@ -24,7 +24,8 @@ func TestClockModel(t *testing.T) {
 		apps++
 		name := fmt.Sprintf("app%d", apps)
 		clear(w.live)
-		expression := rapid.SampledFrom([]string{"*/7 * * * *", "30 2 * * *", "0 * * * *", "*/20 * * * * *", "@every 50m"}).Draw(r, "expression")
+		expression := rapid.SampledFrom([]string{"*/7 * * * *", "30 2 * * *", "0 * * * *", "*/20 * * * * *",
+			"@every 50m"}).Draw(r, "expression")
 		zone := rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "Australia/Lord_Howe"}).Draw(r, "zone")
 		rule, err := cron.Parse(expression, zone)
 		if err != nil {
@@ -34,7 +35,8 @@ func TestClockModel(t *testing.T) {
 		w.release(name, first, timer("t", expression, zone))
 		w.fired()
 		// Days around a change of clocks of each zone.
-		w.set(rapid.SampledFrom([]string{"2026-03-29T00:30:00Z", "2026-10-25T00:10:00Z", "2026-04-04T14:40:00Z", "2026-10-03T15:10:00Z"}).Draw(r, "start"))
+		w.set(rapid.SampledFrom([]string{"2026-03-29T00:30:00Z", "2026-10-25T00:10:00Z", "2026-04-04T14:40:00Z",
+			"2026-10-03T15:10:00Z"}).Draw(r, "start"))
 		processes, start := []*schedule.Scheduler{w.start("p"), w.start("q")}, w.clock()
 		fired := map[time.Time]bool{}
 		steps := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{

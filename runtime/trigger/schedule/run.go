@@ -115,7 +115,8 @@ func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Fir
 	}
 	p, err := event.ProtocolOf(answer)
 	if err == nil && p.Status >= http.StatusBadRequest {
-		err = &landfall.Error{Op: "schedule.invoke", Kind: landfall.Unavailable, Message: fmt.Sprintf("the function answered with the status %d", p.Status)}
+		err = &landfall.Error{Op: "schedule.invoke", Kind: landfall.Unavailable,
+			Message: fmt.Sprintf("the function answered with the status %d", p.Status)}
 	}
 	return err
 }

@@ -283,7 +283,8 @@ func (s *Scheduler) start(calls context.Context, e *entry, due time.Time) bool {
 		if err != nil {
 			e.again.Store(true) // the release is not live any more, which the table will tell; or the store is away
 			if landfall.KindOf(err) != landfall.Conflict && calls.Err() == nil {
-				s.Logger.WarnContext(calls, "a time trigger is not fired yet", "app", t.AppName, "trigger", t.Name, "due", f.Due, "error", err)
+				s.Logger.WarnContext(calls, "a time trigger is not fired yet", "app", t.AppName, "trigger", t.Name, "due", f.Due,
+					"error", err)
 			}
 			return
 		}
@@ -347,8 +348,8 @@ func (s *Scheduler) over(ctx context.Context, t *registry.Trigger, f store.Firin
 	if f.State != store.FiringSucceeded {
 		level = slog.LevelWarn
 	}
-	s.Logger.Log(ctx, level, "time trigger fired", "app", t.AppName, "app_id", f.App, "trigger", f.Trigger, "due", f.Due, "late", f.Fired.Sub(f.Due),
-		"state", f.State, "attempt", f.Attempt, "problem", f.Problem)
+	s.Logger.Log(ctx, level, "time trigger fired", "app", t.AppName, "app_id", f.App, "trigger", f.Trigger, "due", f.Due,
+		"late", f.Fired.Sub(f.Due), "state", f.State, "attempt", f.Attempt, "problem", f.Problem)
 }
 
 // sighting is when a firing of another process was first seen as it is.

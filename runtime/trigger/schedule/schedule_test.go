@@ -39,19 +39,22 @@ func TestEvent(t *testing.T) {
 	w.look(s)
 	// E-031: a schedule runs a function every day at 8
 	w.want("at eight", "aaaaaaa2 eight 2026-11-22T08:00:00Z")
-	if got.Type() != "dev.landfall.schedule" || got.Source() != "/r/default/shop/eight" || got.Subject() != "eight" || !got.Time().Equal(moment(t, "2026-11-22T08:00:00Z")) {
+	if got.Type() != "dev.landfall.schedule" || got.Source() != "/r/default/shop/eight" || got.Subject() != "eight" ||
+		!got.Time().Equal(moment(t, "2026-11-22T08:00:00Z")) {
 		t.Errorf("got the event %s", got)
 	}
 	p, err := event.ProtocolOf(got)
 	// E-112: what is no HTTP source makes the equivalent of a call by HTTP
-	if err != nil || p.Type != "http" || p.Method != http.MethodPut || !strings.HasPrefix(p.RequestURL, "/report?day=") || p.Headers["X-Fission-Timer-Name"][0] != "eight" {
+	if err != nil || p.Type != "http" || p.Method != http.MethodPut || !strings.HasPrefix(p.RequestURL, "/report?day=") ||
+		p.Headers["X-Fission-Timer-Name"][0] != "eight" {
 		t.Errorf("got the protocol %+v, %v, want the request of Fission's timer", p, err)
 	}
 	if event.ExecutionOf(got) == "" || len(got.Data()) > 0 {
 		t.Errorf("got %s, want an execution and no data", got)
 	}
 	f := w.last("shop", "eight")
-	if f.State != store.FiringSucceeded || f.Fired.Sub(f.Due) != 300*time.Millisecond || f.Finished.IsZero() || w.states[store.FiringSucceeded] != 1 {
+	if f.State != store.FiringSucceeded || f.Fired.Sub(f.Due) != 300*time.Millisecond || f.Finished.IsZero() ||
+		w.states[store.FiringSucceeded] != 1 {
 		t.Errorf("got the firing %+v, want one that succeeded 300 ms late", f)
 	}
 }
@@ -160,7 +163,8 @@ func TestClock(t *testing.T) {
 // Whatever many processes do at the same time, a time is fired once.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	for name, address := range map[string]func(testing.TB) string{"SQLite": storetest.SQLite, "PostgreSQL": storetest.Postgres} {
+	for name, address := range map[string]func(testing.TB) string{"SQLite": storetest.SQLite,
+		"PostgreSQL": storetest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, storetest.Open(t, address(t)), "2026-11-22T11:59:59Z")
@@ -239,7 +243,8 @@ func TestStaleTable(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	w := sqlite(t, "2026-11-22T11:59:00Z")
-	w.release("shop", first, timer("good", "@hourly", ""), timer("bad", "0 25 * * *", ""), timer("nowhere", "@hourly", "Mars/Olympus"))
+	w.release("shop", first, timer("good", "@hourly", ""), timer("bad", "0 25 * * *", ""),
+		timer("nowhere", "@hourly", "Mars/Olympus"))
 	w.release("blog", second, timer("fine", "@hourly", ""))
 	s := w.start("p")
 	w.look(s)
@@ -269,10 +274,13 @@ func TestOverlap(t *testing.T) {
 	w.pass(time.Minute)
 	one.Pass(t.Context(), t.Context())
 	<-entered
-	testkit.Eventually(t, "the quick one ends", func() bool { return w.last("shop", "quick").State == store.FiringSucceeded })
+	testkit.Eventually(t, "the quick one ends", func() bool {
+		return w.last("shop", "quick").State == store.FiringSucceeded
+	})
 	w.pass(time.Minute)
 	w.look(other)
-	w.want("while one runs", "aaaaaaa2 slow 2026-11-22T12:00:00Z", "aaaaaaa2 quick 2026-11-22T12:00:00Z", "aaaaaaa2 quick 2026-11-22T12:01:00Z")
+	w.want("while one runs", "aaaaaaa2 slow 2026-11-22T12:00:00Z", "aaaaaaa2 quick 2026-11-22T12:00:00Z",
+		"aaaaaaa2 quick 2026-11-22T12:01:00Z")
 	f := w.last("shop", "slow")
 	if f.State != store.FiringSkipped || !strings.Contains(f.Problem, "2026-11-22T12:00:00Z was still running") {
 		t.Errorf("got %+v, want one that was skipped, and why", f)
@@ -286,7 +294,8 @@ func TestOverlap(t *testing.T) {
 }
 
 func busy() error {
-	return &landfall.Error{Op: "test", Kind: landfall.Unavailable, Message: "busy", Err: &function.Error{Reason: function.Busy, RetryAfter: time.Millisecond}}
+	return &landfall.Error{Op: "test", Kind: landfall.Unavailable, Message: "busy",
+		Err: &function.Error{Reason: function.Busy, RetryAfter: time.Millisecond}}
 }
 
 // A firing whose function is busy is tried again, until the next time is due.
@@ -342,7 +351,8 @@ func TestFailure(t *testing.T) {
 	t.Parallel()
 	for what, call := range map[string]caller{
 		"the function crashed": func(context.Context, *registry.Trigger, event.Event) (event.Event, error) {
-			return event.Event{}, &landfall.Error{Op: "test", Message: "the function crashed", Err: &function.Error{Reason: function.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Message: "the function crashed",
+				Err: &function.Error{Reason: function.Exit}}
 		},
 		"no such table": func(_ context.Context, _ *registry.Trigger, e event.Event) (event.Event, error) {
 			answer := event.Answer(e, "a")
@@ -364,7 +374,8 @@ func TestFailure(t *testing.T) {
 			w.look(s)
 			w.pass(time.Minute)
 			w.look(s)
-			if f := w.last("shop", "t"); f.State != store.FiringFailed || !strings.Contains(f.Problem, what) || w.states[store.FiringFailed] != 1 {
+			if f := w.last("shop", "t"); f.State != store.FiringFailed || !strings.Contains(f.Problem, what) ||
+				w.states[store.FiringFailed] != 1 {
 				t.Errorf("got %+v, want one that failed with %q", f, what)
 			}
 			if !strings.Contains(w.logs.String(), what) {

@@ -47,7 +47,8 @@ type world struct {
 
 func newWorld(t *testing.T, db *store.DB, now string) *world {
 	t.Helper()
-	w := &world{t: t, db: db, apps: map[string]*landfall.App{}, live: map[string][]*registry.Trigger{}, states: map[store.FiringState]int{}}
+	w := &world{t: t, db: db, apps: map[string]*landfall.App{}, live: map[string][]*registry.Trigger{},
+		states: map[store.FiringState]int{}}
 	w.set(now)
 	w.table.Store(registry.New(nil))
 	return w
@@ -84,7 +85,8 @@ func (w *world) clock() time.Time { return time.UnixMicro(w.now.Load()).UTC() }
 
 // timer returns a time trigger.
 func timer(name, cron, zone string) *registry.Trigger {
-	return &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger, Time: landfall.TimeSource{Cron: cron, TimeZone: zone, Method: "POST", Subpath: "/"}}, Name: name}
+	return &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger,
+		Time: landfall.TimeSource{Cron: cron, TimeZone: zone, Method: "POST", Subpath: "/"}}, Name: name}
 }
 
 // release makes a release of an app live.
@@ -103,7 +105,8 @@ func (w *world) release(name string, release landfall.UID, triggers ...*registry
 				return err
 			}
 		}
-		if err := tx.CreateMove(ctx, landfall.Move{App: app.ID, Pointer: landfall.LivePointer, From: app.Live, To: release, At: w.clock()}); err != nil {
+		if err := tx.CreateMove(ctx, landfall.Move{App: app.ID, Pointer: landfall.LivePointer, From: app.Live, To: release,
+			At: w.clock()}); err != nil {
 			return err
 		}
 		app.Live = release
@@ -124,7 +127,8 @@ func (w *world) show() {
 		for _, t := range triggers {
 			t.App, t.AppName, t.Namespace, t.Release = app.ID, name, "default", app.Live
 		}
-		apps = append(apps, registry.App{ID: app.ID, Name: name, Live: app.Live, Releases: []registry.Release{{ID: app.Live, Triggers: triggers}}})
+		apps = append(apps, registry.App{ID: app.ID, Name: name, Live: app.Live,
+			Releases: []registry.Release{{ID: app.Live, Triggers: triggers}}})
 	}
 	w.table.Store(registry.New(apps))
 }

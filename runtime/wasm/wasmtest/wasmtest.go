@@ -78,7 +78,8 @@ func (s Source) Bytes() []byte {
 	data = append(data, s.Text...)
 	return bytes.Join([][]byte{
 		[]byte("\x00asm\x01\x00\x00\x00"),
-		Section(1, []byte{2, 0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 0}), // types: four numbers to one; nothing to nothing
+		// types: four numbers to one; nothing to nothing
+		Section(1, []byte{2, 0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 0}),
 		Section(2, imports),
 		Section(3, []byte{1, 1}),
 		Section(4, s.Tables),

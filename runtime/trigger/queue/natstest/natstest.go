@@ -55,7 +55,8 @@ func New(t testing.TB, args ...string) *Server {
 	address := net.JoinHostPort("127.0.0.1", port)
 	s := &Server{
 		URL: fmt.Sprintf("nats://%s:%s@%s", account, password, address), t: t, path: path,
-		args: append([]string{"-a", "127.0.0.1", "-p", port, "-js", "-sd", t.TempDir(), "--user", account, "--pass", password}, args...),
+		args: append([]string{"-a", "127.0.0.1", "-p", port, "-js", "-sd", t.TempDir(), "--user", account, "--pass",
+			password}, args...),
 	}
 	t.Cleanup(s.Kill)
 	s.Start()
