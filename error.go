@@ -1,7 +1,9 @@
 package landfall
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,45 +35,27 @@ func Kinds() []Kind {
 
 // String returns the kind's name as it stands in API answers: "not-found".
 func (k Kind) String() string {
-	switch k {
-	case Internal:
-		return "internal"
-	case Invalid:
-		return "invalid"
-	case NotFound:
-		return "not-found"
-	case Conflict:
-		return "conflict"
-	case Unauthorized:
-		return "unauthorized"
-	case Forbidden:
-		return "forbidden"
-	case Unavailable:
-		return "unavailable"
-	case Canceled:
-		return "canceled"
+	names := [...]string{
+		Internal: "internal", Invalid: "invalid", NotFound: "not-found", Conflict: "conflict", Unauthorized: "unauthorized",
+		Forbidden: "forbidden", Unavailable: "unavailable", Canceled: "canceled",
 	}
-	return "internal"
+	if int(k) >= len(names) {
+		k = Internal
+	}
+	return names[k]
 }
 
 // HTTPStatus returns the status of an answer over HTTP that is an error of the kind.
 func (k Kind) HTTPStatus() int {
-	switch k {
-	case Invalid:
-		return http.StatusBadRequest
-	case NotFound:
-		return http.StatusNotFound
-	case Conflict:
-		return http.StatusConflict
-	case Unauthorized:
-		return http.StatusUnauthorized
-	case Forbidden:
-		return http.StatusForbidden
-	case Unavailable, Canceled:
-		return http.StatusServiceUnavailable
-	case Internal:
+	statuses := [...]int{
+		Internal: http.StatusInternalServerError, Invalid: http.StatusBadRequest, NotFound: http.StatusNotFound,
+		Conflict: http.StatusConflict, Unauthorized: http.StatusUnauthorized, Forbidden: http.StatusForbidden,
+		Unavailable: http.StatusServiceUnavailable, Canceled: http.StatusServiceUnavailable,
 	}
-	return http.StatusInternalServerError
+	if int(k) >= len(statuses) {
+		k = Internal
+	}
+	return statuses[k]
 }
 
 // Error is the only error type that crosses rooms.
@@ -82,6 +66,11 @@ type Error struct {
 	Err     error  // the cause, for the operator's log; never shown to the person who pushed
 }
 
+// Errorf returns an Error with a sentence for the person who pushed, and without a cause.
+func Errorf(op Op, kind Kind, format string, args ...any) error {
+	return &Error{Op: op, Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
 // Error returns everything known, for logs. People are shown Message.
 func (e *Error) Error() string {
 	var b strings.Builder
@@ -89,12 +78,7 @@ func (e *Error) Error() string {
 		b.WriteString(string(e.Op))
 		b.WriteString(": ")
 	}
-	switch {
-	case e.Message != "":
-		b.WriteString(e.Message)
-	default:
-		b.WriteString(e.Kind.String())
-	}
+	b.WriteString(cmp.Or(e.Message, e.Kind.String()))
 	if e.Err != nil {
 		b.WriteString(": ")
 		b.WriteString(e.Err.Error())
@@ -127,10 +111,7 @@ func Ignore(err error, kind Kind) error {
 // MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain. Of joined errors it
 // takes the first that has one. It returns "internal error" when no error has a Message.
 func MessageOf(err error) string {
-	if message := messageIn(err); message != "" {
-		return message
-	}
-	return "internal error"
+	return cmp.Or(messageIn(err), "internal error")
 }
 
 // messageIn returns the outermost Message in a tree of errors, or nothing. errors.AsType would stop at the first Error,

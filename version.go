@@ -38,6 +38,15 @@ const (
 	Unchanged ChangeKind = "unchanged"
 )
 
+// ChangedFile is one file that differs between two versions of a static unit or package.
+type ChangedFile struct {
+	Unit   UnitID     `json:"unit"`
+	Path   string     `json:"path"`
+	Change ChangeKind `json:"change" enum:"added,changed,removed"`
+	Before int64      `json:"before" doc:"bytes; 0 for what was added"`
+	After  int64      `json:"after" doc:"bytes; 0 for what was removed"`
+}
+
 // UnitChange is one line of a diff. Units are compared by digest.
 type UnitChange struct {
 	Unit   UnitID      `json:"unit"`

@@ -87,7 +87,7 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 		return a.assignRun(ctx)
 	}
 	if tag, ok := a.push.Ref.Tag(); ok && !a.push.Deleted() {
-		if err := deploy.CheckTag(tag, a.by.uidTaken(ctx, a.tx, a.app.ID)); err != nil {
+		if err := deploy.CheckTag(tag, deploy.TakenUID(ctx, a.tx, a.app.ID)); err != nil {
 			return a.recordIgnored(ctx, landfall.MessageOf(err))
 		}
 	}
@@ -365,12 +365,4 @@ func supersededBy(sha landfall.CommitSHA) string {
 		return "Superseded: the branch was deleted"
 	}
 	return "Superseded by " + sha.Short()
-}
-
-// uidTaken returns a function that reports whether a UID of an app belongs to a release.
-func (acceptor *Acceptor) uidTaken(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
-	return func(uid landfall.UID) bool {
-		_, err := tx.Group(ctx, app, uid)
-		return err == nil
-	}
 }

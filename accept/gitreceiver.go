@@ -26,18 +26,18 @@ var _ remote.Receiver = GitReceiver{}
 func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
 	const op landfall.Op = "accept.Open"
 	t, err := r.DB.Token(ctx, token)
+	if landfall.Is(err, landfall.NotFound) {
+		err = &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known"}
+	}
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known"}
-		}
 		return remote.Repository{}, err
 	}
 	app, err := r.DB.AppByName(ctx, name)
+	if landfall.Is(err, landfall.NotFound) {
+		meant, unknown := r.suggestName(ctx, t, name)
+		err = cmp.Or(unknown, noApp(op, name, meant))
+	}
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			meant, err := r.suggestName(ctx, t, name)
-			return remote.Repository{}, cmp.Or(err, noApp(op, name, meant))
-		}
 		return remote.Repository{}, err
 	}
 	scope := landfall.ScopeRead

@@ -160,10 +160,7 @@ func (a *archiveWriter) repository(ctx context.Context, app string) error {
 	return a.spool(func(spooled *os.File) error {
 		var refs bytes.Buffer
 		if err := a.Repositories.Export(ctx, app, &refs, spooled); err != nil {
-			if landfall.Is(err, landfall.NotFound) {
-				return nil
-			}
-			return err
+			return landfall.Ignore(err, landfall.NotFound)
 		}
 		if err := a.entry(Entry{Kind: RefsEntry, Name: app, Size: int64(refs.Len())}, &refs); err != nil {
 			return err

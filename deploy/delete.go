@@ -43,21 +43,7 @@ type deletion struct {
 // either.
 func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, selector string, dry bool) (Deletion, error) {
 	return editor.delete(ctx, deletion{row: row}, dry, func(ctx context.Context, d *deletion) error {
-		versions, err := d.selected(ctx, selector)
-		if err != nil {
-			return err
-		}
-		for _, v := range versions {
-			if row.Unit.Kind == landfall.PackageUnit {
-				if err := d.addUsers(ctx, v); err != nil {
-					return err
-				}
-			}
-			if err := d.add(ctx, d.row, v); err != nil {
-				return err
-			}
-		}
-		return nil
+		return d.addSelected(ctx, selector)
 	})
 }
 
@@ -75,16 +61,7 @@ func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor 
 			for _, a := range aliases {
 				d.Aliases = append(d.Aliases, landfall.Reference{Name: d.row.Unit.Name, Selector: a.Name})
 			}
-			versions, err := d.selected(ctx, AllVersions)
-			if err != nil {
-				return err
-			}
-			for _, v := range versions {
-				if err := d.add(ctx, d.row, v); err != nil {
-					return err
-				}
-			}
-			return nil
+			return d.addSelected(ctx, AllVersions)
 		})
 }
 
@@ -164,6 +141,25 @@ func (d *deletion) selected(ctx context.Context, selector string) ([]landfall.Ve
 			Message: fmt.Sprintf("%s has no version", d.row.Unit)}
 	}
 	return versions, err
+}
+
+// addSelected adds the versions that a selector names; of a package those of its functions first.
+func (d *deletion) addSelected(ctx context.Context, selector string) error {
+	versions, err := d.selected(ctx, selector)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		if d.row.Unit.Kind == landfall.PackageUnit {
+			if err := d.addUsers(ctx, v); err != nil {
+				return err
+			}
+		}
+		if err := d.add(ctx, d.row, v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addUsers adds the versions of functions that use a version of a package.
@@ -282,11 +278,7 @@ func (d *deletion) triggersOf(ctx context.Context, v landfall.Version) ([]landfa
 
 // leads reports whether a trigger names a version, or the function that goes whole.
 func (d *deletion) leads(ctx context.Context, t spec.Trigger, v landfall.Version) (bool, error) {
-	refs := []landfall.Reference{t.Function}
-	for _, w := range t.Weights {
-		refs = append(refs, w.Function)
-	}
-	for _, ref := range refs {
+	for _, ref := range t.References() {
 		switch {
 		case ref.Name != v.Unit.Name:
 			continue

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -82,11 +83,11 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	}
 	e.unreleased = e.app.OfNamespace()
 	last, err := tx.LastApply(ctx, appID, "", time.Time{})
+	if landfall.Is(err, landfall.NotFound) {
+		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"nothing was pushed to production of %s yet, so there is nothing to change by hand: push it first", e.app.Name)}
+	}
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"nothing was pushed to production of %s yet, so there is nothing to change by hand: push it first", e.app.Name)}
-		}
 		return nil, err
 	}
 	if e.base, err = tx.Group(ctx, appID, last.Group); err != nil {
@@ -293,25 +294,13 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 
 // checkFunctions fails with NotFound unless the app has the functions that a trigger names.
 func (e *edit) checkFunctions(t spec.Trigger) error {
-	for _, name := range functionsOf(t) {
-		if e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
+	for _, ref := range t.References() {
+		if e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}) < 0 {
 			return &landfall.Error{Op: "deploy.PutTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf(
-				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, name)}
+				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, ref.Name)}
 		}
 	}
 	return nil
-}
-
-// functionsOf returns the functions that a trigger names.
-func functionsOf(t spec.Trigger) []string {
-	var names []string
-	if t.Function.Name != "" {
-		names = append(names, t.Function.Name)
-	}
-	for _, w := range t.Weights {
-		names = append(names, w.Function.Name)
-	}
-	return names
 }
 
 // triggers returns the triggers in force.
@@ -372,10 +361,7 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 		}
 		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}
 		there := e.index(id) >= 0
-		from := id
-		if f.Like.Name != "" {
-			from.Name = f.Like.Name
-		}
+		from := landfall.UnitID{Kind: id.Kind, Name: cmp.Or(f.Like.Name, f.Name)}
 		if there && from != id || e.index(from) < 0 {
 			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new "+
@@ -455,7 +441,7 @@ func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 		return err
 	}
 	for _, t := range triggers {
-		if slices.Contains(functionsOf(t), f.Unit.Name) {
+		if slices.ContainsFunc(t.References(), func(r landfall.Reference) bool { return r.Name == f.Unit.Name }) {
 			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)",
 				e.app.Name, t.Name)
 		}

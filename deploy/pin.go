@@ -90,13 +90,9 @@ func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units
 // aliases, which move while the trigger does not change.
 func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App,
 	t spec.Trigger) ([]landfall.Digest, error) {
-	refs := []landfall.Reference{t.Function}
-	for _, weight := range t.Weights {
-		refs = append(refs, weight.Function)
-	}
 	var pinned []landfall.Digest
-	for _, ref := range refs {
-		if ref.Name == "" || ref.Selector == landfall.Latest || ref.Selector == "" {
+	for _, ref := range t.References() {
+		if ref.Selector == landfall.Latest || ref.Selector == "" {
 			continue
 		}
 		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)

@@ -242,10 +242,10 @@ func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) 
 	missing := &landfall.Error{Op: "deploy.secret", Kind: landfall.NotFound,
 		Message: fmt.Sprintf("%s has no secret %q", app.Name, name)}
 	row, err := tx.Unit(ctx, app, landfall.UnitID{Kind: landfall.SecretUnit, Name: name})
+	if landfall.Is(err, landfall.NotFound) {
+		return row, missing
+	}
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			return row, missing
-		}
 		return row, err
 	}
 	_, there, err := tx.HasVersions(ctx, row.ID)

@@ -52,6 +52,14 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 		Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
 }
 
+// TakenUID returns a function that reports whether a UID of an app belongs to a release.
+func TakenUID(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
+	return func(uid landfall.UID) bool {
+		_, err := tx.Group(ctx, app, uid)
+		return err == nil
+	}
+}
+
 // SetTag points a tag at a release, and moves it when it exists. The release must be accessible. A tag that follows a
 // git tag is moved by that git tag alone: moving it by hand is a Conflict.
 func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
@@ -83,10 +91,7 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 func RemoveTag(ctx context.Context, tx *store.Tx, app, name string, by Mover) (bool, error) {
 	old, err := tx.Tag(ctx, app, name)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			return false, nil
-		}
-		return false, err
+		return false, landfall.Ignore(err, landfall.NotFound)
 	}
 	if err := tx.DeleteTag(ctx, app, name); err != nil {
 		return false, err

@@ -180,11 +180,7 @@ type version struct {
 
 // group checks whether a release has its digest: the names and digests of its units.
 func (r *checkRun) group(app landfall.App, release landfall.Release, units []store.GroupUnit) error {
-	plain := make([]landfall.GroupUnit, len(units))
-	for i, u := range units {
-		plain[i] = u.GroupUnit
-	}
-	if versioning.GroupDigest(plain) == release.Digest {
+	if versioning.GroupDigest(versioning.InForce(units)) == release.Digest {
 		return nil
 	}
 	return r.report(landfall.Finding{What: "rows", App: app.Name, Releases: []landfall.UID{release.ID},

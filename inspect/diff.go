@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -140,10 +141,7 @@ func (c *Contents) archivedFiles(ctx context.Context,
 			return nil, err
 		}
 		files, err := builder.ListArchive(object, object.Size())
-		if closeErr := object.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
+		if err := cmp.Or(err, object.Close()); err != nil {
 			return nil, err
 		}
 		for _, file := range files {

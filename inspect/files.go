@@ -44,20 +44,11 @@ func (c *Contents) Files(ctx context.Context, units []store.GroupUnit) ([]Served
 	return all, nil
 }
 
-// ChangedFile is one file that differs between two versions of a unit.
-type ChangedFile struct {
-	Unit   landfall.UnitID
-	Path   string
-	Change landfall.ChangeKind
-	Before int64 // bytes; 0 for what was added
-	After  int64 // bytes; 0 for what was removed
-}
-
 // ChangedFiles lists the files that differ within the units of a diff, unit by unit, by path. It leaves out a unit of
 // which one side was never stored, or was collected.
 func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App,
-	changes []landfall.UnitChange) ([]ChangedFile, error) {
-	var all []ChangedFile
+	changes []landfall.UnitChange) ([]landfall.ChangedFile, error) {
+	var all []landfall.ChangedFile
 	for _, change := range changes {
 		if change.Change == landfall.Unchanged ||
 			(change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
@@ -125,21 +116,22 @@ func (c *Contents) addFiles(ctx context.Context, files map[string]fileState, kin
 	return err
 }
 
-func changedFiles(unit landfall.UnitID, before, after map[string]fileState) []ChangedFile {
-	var all []ChangedFile
+func changedFiles(unit landfall.UnitID, before, after map[string]fileState) []landfall.ChangedFile {
+	var all []landfall.ChangedFile
 	for path, is := range after {
 		switch was, ok := before[path]; {
 		case !ok:
-			all = append(all, ChangedFile{unit, path, landfall.Added, 0, is.size})
+			all = append(all, landfall.ChangedFile{Unit: unit, Path: path, Change: landfall.Added, After: is.size})
 		case was != is:
-			all = append(all, ChangedFile{unit, path, landfall.Changed, was.size, is.size})
+			all = append(all, landfall.ChangedFile{Unit: unit, Path: path, Change: landfall.Changed, Before: was.size,
+				After: is.size})
 		}
 	}
 	for path, was := range before {
 		if _, ok := after[path]; !ok {
-			all = append(all, ChangedFile{unit, path, landfall.Removed, was.size, 0})
+			all = append(all, landfall.ChangedFile{Unit: unit, Path: path, Change: landfall.Removed, Before: was.size})
 		}
 	}
-	slices.SortFunc(all, func(a, b ChangedFile) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b landfall.ChangedFile) int { return cmp.Compare(a.Path, b.Path) })
 	return all
 }

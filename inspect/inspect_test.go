@@ -197,10 +197,10 @@ func TestChangedFiles(t *testing.T) {
 	before, after := w.releases()
 	changes := testkit.Must(w.contents.Diff(t.Context(), before, after))(t)
 	all := testkit.Must(w.contents.ChangedFiles(t.Context(), app, changes))(t)
-	slices.SortStableFunc(all, func(a, b inspect.ChangedFile) int {
+	slices.SortStableFunc(all, func(a, b landfall.ChangedFile) int {
 		return bytes.Compare([]byte(b.Unit.Kind), []byte(a.Unit.Kind))
 	})
-	testkit.EqualList(t, "files", all, []inspect.ChangedFile{
+	testkit.EqualList(t, "files", all, []landfall.ChangedFile{
 		{Unit: static, Path: "/index.html", Change: landfall.Changed, Before: 3, After: 10},
 		{Unit: static, Path: "/new.html", Change: landfall.Added, After: 4},
 		{Unit: static, Path: "/old.html", Change: landfall.Removed, Before: 3},

@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
+
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
@@ -34,12 +36,11 @@ type Runs struct {
 }
 
 // New returns a run for the push's commit, with a reserved UID, so its address is known from now on.
-func New(ctx context.Context, tx *store.Tx, app landfall.App, push landfall.Push) (landfall.Run, error) {
-	run := landfall.Run{
+func New(ctx context.Context, tx *store.Tx, app landfall.App, push landfall.Push) (run landfall.Run, err error) {
+	run = landfall.Run{
 		ID: uuid.Must(uuid.NewV7()).String(), App: app.ID, Commit: push.After, Branch: branchOf(app, push),
 		Step: landfall.StepAccept, Created: push.Accepted,
 	}
-	var err error
 	if push.Apply != nil && !push.Apply.Clean {
 		run.UID, err = deploy.RandomUID(ctx, tx, app.ID)
 		return run, err
@@ -52,10 +53,7 @@ func New(ctx context.Context, tx *store.Tx, app landfall.App, push landfall.Push
 
 func branchOf(app landfall.App, push landfall.Push) string {
 	if push.Apply != nil {
-		if push.Apply.Branch == "" {
-			return app.Branch
-		}
-		return push.Apply.Branch
+		return cmp.Or(push.Apply.Branch, app.Branch)
 	}
 	if branch, ok := push.Ref.Branch(); ok {
 		return branch

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -448,25 +449,21 @@ func (c *config) parseURL(text string) error {
 }
 
 func (c *keepSettings) parseRetention(v map[string]string) error {
+	const ever, never = "90d or 12h, or 0 for ever", "30d or 12h, or 0 for not at all"
 	for _, keep := range []struct {
-		name string
-		into *time.Duration
+		name, right string
+		into        *time.Duration
 	}{
-		{"KEEP_RUNS", &c.Retention.Runs}, {"KEEP_LOGS", &c.Retention.Logs}, {"KEEP_DELIVERIES", &c.Retention.Deliveries},
-		{"KEEP_EXECUTIONS", &c.Retention.Executions},
+		{"KEEP_RUNS", ever, &c.Retention.Runs}, {"KEEP_LOGS", ever, &c.Retention.Logs},
+		{"KEEP_DELIVERIES", ever, &c.Retention.Deliveries}, {"KEEP_EXECUTIONS", ever, &c.Retention.Executions},
+		{"KEEP_DELETED", never, &c.KeepDeleted},
 	} {
 		age, err := landfall.ParseAge(v[keep.name])
 		if err != nil {
-			return badSetting(keep.name, "is %q; right would be a time such as 90d or 12h, or 0 for ever", v[keep.name])
+			return badSetting(keep.name, "is %q; right would be a time such as %s", v[keep.name], keep.right)
 		}
 		*keep.into = age.Duration()
 	}
-	age, err := landfall.ParseAge(v["KEEP_DELETED"])
-	if err != nil {
-		return badSetting("KEEP_DELETED", "is %q; right would be a time such as 30d or 12h, or 0 for not at all",
-			v["KEEP_DELETED"])
-	}
-	c.KeepDeleted = age.Duration()
 	return nil
 }
 
@@ -525,36 +522,25 @@ func checkNoS3(v map[string]string) error {
 }
 
 func (c *limitSettings) parseLimits(v map[string]string) error {
-	for _, limit := range []struct {
-		name string
-		into *int64
-	}{
-		{"MAX_PUSH", &c.MaxPush}, {"MAX_COMMIT_BYTES", &c.Limits.CommitBytes}, {"MAX_FILE_BYTES", &c.Limits.FileBytes},
-		{"MAX_RECEIVED_BYTES", &c.Limits.ReceivedBytes}, {"MAX_OBJECTS", &c.Limits.Objects},
-		{"MAX_BUILD_CACHE", &c.MaxBuildCache}, {"MAX_IMAGE_CACHE", &c.MaxImageCache},
-		{"MAX_FUNCTION_CACHE", &c.MaxFunctions},
-		{"MAX_SPEC_BYTES", &c.Specs.Bytes}, {"MAX_EXECUTION_LOGS", &c.Executions.Logs},
-	} {
-		n, err := strconv.ParseInt(v[limit.name], 10, 64)
-		if err != nil || n <= 0 {
-			return badSetting(limit.name, "is %q; right would be a whole number above 0", v[limit.name])
-		}
-		*limit.into = n
+	return cmp.Or(
+		above0(v, "MAX_PUSH", &c.MaxPush), above0(v, "MAX_COMMIT_BYTES", &c.Limits.CommitBytes),
+		above0(v, "MAX_FILE_BYTES", &c.Limits.FileBytes), above0(v, "MAX_RECEIVED_BYTES", &c.Limits.ReceivedBytes),
+		above0(v, "MAX_OBJECTS", &c.Limits.Objects), above0(v, "MAX_BUILD_CACHE", &c.MaxBuildCache),
+		above0(v, "MAX_IMAGE_CACHE", &c.MaxImageCache), above0(v, "MAX_FUNCTION_CACHE", &c.MaxFunctions),
+		above0(v, "MAX_SPEC_BYTES", &c.Specs.Bytes), above0(v, "MAX_EXECUTION_LOGS", &c.Executions.Logs),
+		above0(v, "MAX_FILES", &c.Limits.Files), above0(v, "MAX_SPEC_OBJECTS", &c.Specs.Objects),
+		above0(v, "MAX_SPEC_VALUES", &c.Specs.Values), above0(v, "MAX_SPEC_DEPTH", &c.Specs.Depth),
+		above0(v, "MAX_EXECUTIONS", &c.Executions.Keep), above0(v, "MAX_EXECUTION_RATE", &c.Executions.Rate),
+	)
+}
+
+// above0 reads a whole number above 0.
+func above0[N int | int64](v map[string]string, name string, into *N) error {
+	n, err := strconv.ParseInt(v[name], 10, 64)
+	if err != nil || n <= 0 {
+		return badSetting(name, "is %q; right would be a whole number above 0", v[name])
 	}
-	for _, limit := range []struct {
-		name string
-		into *int
-	}{
-		{"MAX_FILES", &c.Limits.Files}, {"MAX_SPEC_OBJECTS", &c.Specs.Objects}, {"MAX_SPEC_VALUES", &c.Specs.Values},
-		{"MAX_SPEC_DEPTH", &c.Specs.Depth}, {"MAX_EXECUTIONS", &c.Executions.Keep},
-		{"MAX_EXECUTION_RATE", &c.Executions.Rate},
-	} {
-		n, err := strconv.Atoi(v[limit.name])
-		if err != nil || n <= 0 {
-			return badSetting(limit.name, "is %q; right would be a whole number above 0", v[limit.name])
-		}
-		*limit.into = n
-	}
+	*into = N(n)
 	return nil
 }
 

@@ -11,11 +11,14 @@ import (
 // is known here: metrics are wanted most when the database is away.
 func (s *control) measured() http.Handler {
 	metrics := s.serving.metrics.Handler()
+	challenge := func(w http.ResponseWriter, text string) {
+		w.Header().Set(auth.Challenge())
+		answer(w, http.StatusUnauthorized, text)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := auth.BearerOf(r)
 		if token == "" {
-			w.Header().Set(auth.Challenge())
-			answer(w, http.StatusUnauthorized,
+			challenge(w,
 				"Send a token: Authorization: Bearer TOKEN. LANDFALL_METRICS_TOKEN sets one for metrics alone.")
 			return
 		}
@@ -28,8 +31,7 @@ func (s *control) measured() http.Handler {
 				metrics.ServeHTTP(w, r)
 				return
 			}
-			w.Header().Set(auth.Challenge())
-			answer(w, http.StatusUnauthorized,
+			challenge(w,
 				"The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
 			return
 		}
@@ -40,8 +42,7 @@ func (s *control) measured() http.Handler {
 		case err == nil:
 			answer(w, http.StatusForbidden, "The token lacks the scope read for the whole installation.")
 		case landfall.KindOf(err) == landfall.NotFound:
-			w.Header().Set(auth.Challenge())
-			answer(w, http.StatusUnauthorized, "The token is not known.")
+			challenge(w, "The token is not known.")
 		default:
 			answer(w, http.StatusServiceUnavailable, "The token cannot be checked now.")
 		}

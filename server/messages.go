@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,8 +37,8 @@ func (c *config) parseMessages(v map[string]string) (err error) {
 	} else if m.Credentials != "" {
 		return badSetting("NATS_CREDENTIALS", "is of no use without LANDFALL_NATS")
 	}
-	if m.Bytes, err = strconv.ParseInt(v["QUEUE_BYTES"], 10, 64); err != nil || m.Bytes <= 0 {
-		return badSetting("QUEUE_BYTES", "is %q; right would be a whole number above 0", v["QUEUE_BYTES"])
+	if err := above0(v, "QUEUE_BYTES", &m.Bytes); err != nil {
+		return err
 	}
 	age, err := landfall.ParseAge(v["QUEUE_AGE"])
 	if m.Age = age.Duration(); err != nil || m.Age < time.Second {

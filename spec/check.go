@@ -66,11 +66,7 @@ type processBound struct {
 // about versions that the documents do not make.
 func (r *reader) checkBounds() {
 	for _, b := range r.bounds {
-		functions := []landfall.Reference{b.trigger.Function}
-		for _, w := range b.trigger.Weights {
-			functions = append(functions, w.Function)
-		}
-		for _, f := range functions {
+		for _, f := range b.trigger.References() {
 			if n := r.warm[f.Name]; f.Selector == landfall.Latest && n > b.trigger.Resources.Concurrency {
 				r.problemf(b.pos,
 					"%s: concurrency is %d, and Function %s keeps %d processes warm (%s); set it to at least %d, or leave it out",

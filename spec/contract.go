@@ -238,12 +238,8 @@ func (s *Spec) checkSchedule(r *reader, t Trigger) {
 	if t.Kind != landfall.TimeTrigger {
 		return
 	}
-	refs := []landfall.Reference{t.Function}
-	for _, w := range t.Weights {
-		refs = append(refs, w.Function)
-	}
 	for _, f := range s.Functions {
-		named := slices.ContainsFunc(refs, func(ref landfall.Reference) bool {
+		named := slices.ContainsFunc(t.References(), func(ref landfall.Reference) bool {
 			return ref.Name == f.Name && (ref.Selector == "" || ref.Selector == landfall.Latest)
 		})
 		if named && f.Contract.CheckInput(event.New()) != nil {

@@ -22,10 +22,13 @@ func checkPath(s string) string {
 	if slices.Contains(strings.FieldsFunc(s, separator), "..") {
 		return "must not contain .."
 	}
-	for _, c := range []byte(s) {
-		if c < ' ' || c == 0x7f {
-			return "must not contain control characters"
-		}
+	return checkControl(s)
+}
+
+// checkControl says that there are control characters, or "".
+func checkControl(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "must not contain control characters"
 	}
 	return ""
 }
@@ -68,10 +71,5 @@ func checkAddress(s string) string {
 	case len(s) > 1024:
 		return "is longer than 1,024 characters"
 	}
-	for _, c := range []byte(s) {
-		if c < ' ' || c == 0x7f {
-			return "must not contain control characters"
-		}
-	}
-	return ""
+	return checkControl(s)
 }

@@ -317,8 +317,7 @@ func readEnvironment(d *document, o Object, spec map[string]any, n nodes) {
 	}
 	d.checkLimits(spec, n)
 	d.checkRuntime(o.Name, known.Runtime, n)
-	r, field, err := known.resources()
-	if err != nil {
+	if r, field, err := known.resources(); err != nil {
 		d.problemf(n.at("spec", field), "Environment %s: %s", o.Name, landfall.MessageOf(err))
 	} else {
 		d.checkSizes("Environment "+o.Name, r, n)

@@ -129,6 +129,18 @@ type Trigger struct {
 	Weights  []Weight           // sorted by function; they sum to 100
 }
 
+// References returns the functions that the trigger names.
+func (t Trigger) References() []landfall.Reference {
+	var refs []landfall.Reference
+	if t.Function.Name != "" {
+		refs = append(refs, t.Function)
+	}
+	for _, w := range t.Weights {
+		refs = append(refs, w.Function)
+	}
+	return refs
+}
+
 // Weight is a function's share of a trigger's events.
 type Weight struct {
 	Function landfall.Reference

@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -75,9 +74,7 @@ func (r *reader) withoutPlaces(name string) error {
 func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json.RawMessage, error) {
 	fields := map[string]any{}
 	if len(stored) > 0 {
-		d := json.NewDecoder(bytes.NewReader(stored))
-		d.UseNumber()
-		if err := d.Decode(&fields); err != nil {
+		if err := decodeNumbers(stored, &fields); err != nil {
 			return nil, versionError(err)
 		}
 	}

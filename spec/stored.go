@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -127,9 +126,7 @@ func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessag
 		return stored, nil
 	}
 	fields := map[string]any{}
-	d := json.NewDecoder(bytes.NewReader(stored))
-	d.UseNumber()
-	if err := d.Decode(&fields); err != nil {
+	if err := decodeNumbers(stored, &fields); err != nil {
 		return nil, versionError(err)
 	}
 	for _, ours := range []string{"resources", "functionTimeout", "idletimeout"} {

@@ -316,18 +316,8 @@ func (c *checker) typedScalar(n *yaml.Node, want shape, path string) any {
 
 // String returns the name of a shape for people.
 func (s shape) String() string {
-	switch s {
-	case text:
-		return "text"
-	case number:
-		return "a whole number"
-	case boolean:
-		return "true or false"
-	case object, mapping:
-		return "a mapping"
-	case list:
-		return "a list"
-	case anything:
-	}
-	return "a value"
+	return [...]string{
+		anything: "a value", text: "text", number: "a whole number", boolean: "true or false", object: "a mapping",
+		mapping: "a mapping", list: "a list",
+	}[s]
 }

@@ -93,18 +93,7 @@ func (u *Upkeep) FinishDeletions(ctx context.Context) error {
 // WakeRemovals enqueues the collection of the deleted apps whose content must be removed by now: the process may not
 // live for long.
 func (u *Upkeep) WakeRemovals(ctx context.Context) error {
-	apps, err := u.DB.Apps(ctx)
-	if err != nil {
-		return err
-	}
-	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
-		for _, app := range apps {
-			if app.Removed.IsZero() && u.retentionOver(app) {
-				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
-			}
-		}
-		return nil
-	})
+	return u.wakeCollect(ctx, func(app landfall.App) bool { return app.Removed.IsZero() && u.retentionOver(app) })
 }
 
 // retentionOver reports whether an app was deleted, and the time for which its content is kept is over.

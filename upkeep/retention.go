@@ -40,25 +40,21 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 	for _, kind := range []struct {
 		name   string
 		keep   time.Duration
-		forget func(tx *store.Tx, before time.Time) (int, error)
+		forget func(tx *store.Tx, ctx context.Context, before time.Time, limit int) (int, error)
 	}{
-		{"runs", u.Retention.Runs, func(tx *store.Tx, before time.Time) (int, error) {
-			return tx.ForgetRuns(ctx, before, forgetBatch)
+		{"runs", u.Retention.Runs, (*store.Tx).ForgetRuns},
+		{"logs", u.Retention.Logs, func(tx *store.Tx, ctx context.Context, before time.Time, limit int) (int, error) {
+			return tx.ForgetLogs(ctx, before, limit, why, now)
 		}},
-		{"logs", u.Retention.Logs, func(tx *store.Tx, before time.Time) (int, error) {
-			return tx.ForgetLogs(ctx, before, forgetBatch, why, now)
-		}},
-		{"deliveries", u.Retention.Deliveries, func(tx *store.Tx, before time.Time) (int, error) {
-			return tx.ForgetDeliveries(ctx, before, forgetBatch)
-		}},
-		{"executions", u.Retention.Executions, func(tx *store.Tx, before time.Time) (int, error) {
-			return tx.ForgetExecutions(ctx, before, forgetBatch)
-		}},
+		{"deliveries", u.Retention.Deliveries, (*store.Tx).ForgetDeliveries},
+		{"executions", u.Retention.Executions, (*store.Tx).ForgetExecutions},
 	} {
 		if kind.keep == 0 {
 			continue
 		}
-		err := u.forgetAll(ctx, kind.name, func(tx *store.Tx) (int, error) { return kind.forget(tx, now.Add(-kind.keep)) })
+		err := u.forgetAll(ctx, kind.name, func(tx *store.Tx) (int, error) {
+			return kind.forget(tx, ctx, now.Add(-kind.keep), forgetBatch)
+		})
 		if err != nil {
 			return err
 		}
@@ -82,8 +78,7 @@ func (u *Upkeep) forgetAll(ctx context.Context, what string, forget func(*store.
 	gone := 0
 	for more := true; more; {
 		var n int
-		err := u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
-			var err error
+		err := u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) (err error) {
 			n, err = forget(tx)
 			return err
 		})

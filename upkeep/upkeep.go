@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
@@ -58,13 +59,20 @@ const CollectEvery = 10 * time.Minute
 
 // WakeCollect enqueues a collection of each app.
 func (u *Upkeep) WakeCollect(ctx context.Context) error {
+	return u.wakeCollect(ctx, func(landfall.App) bool { return true })
+}
+
+// wakeCollect enqueues a collection of the apps that are due.
+func (u *Upkeep) wakeCollect(ctx context.Context, due func(landfall.App) bool) error {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return err
 	}
 	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
-			tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
+			if due(app) {
+				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
+			}
 		}
 		return nil
 	})

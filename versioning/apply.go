@@ -94,10 +94,10 @@ func applyOrder(k landfall.UnitKind) int {
 // adopt returns the row of a unit that the app does not own yet: a new row, or one that nobody owns.
 func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, error) {
 	row, err := tx.Unit(ctx, a.App, u.Unit)
+	if landfall.Is(err, landfall.NotFound) {
+		return tx.CreateUnit(ctx, a.App, u.Unit)
+	}
 	if err != nil {
-		if landfall.Is(err, landfall.NotFound) {
-			return tx.CreateUnit(ctx, a.App, u.Unit)
-		}
 		return row, err
 	}
 	if err := checkOwner(ctx, tx, a.App, row, u.Where, a.Production); err != nil {
@@ -118,10 +118,7 @@ type Owners interface {
 func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string) error {
 	row, err := r.Unit(ctx, app, id)
 	if err != nil {
-		if landfall.Is(err, landfall.NotFound) {
-			return nil
-		}
-		return err
+		return landfall.Ignore(err, landfall.NotFound)
 	}
 	return checkOwner(ctx, r, app, row, where, true)
 }
@@ -210,13 +207,10 @@ func (a *Apply) uidOf(ctx context.Context, tx *store.Tx, row store.Unit,
 		return a.UID, nil
 	}
 	_, err := tx.VersionByUID(ctx, row.ID, made.UID)
-	switch {
-	case landfall.Is(err, landfall.NotFound):
+	if landfall.Is(err, landfall.NotFound) {
 		return made.UID, nil
-	case err != nil:
-		return "", err
 	}
-	return a.UID, nil
+	return a.UID, err
 }
 
 // reuse notes that an apply uses an existing version again. Only production brings back what it retired; a branch that

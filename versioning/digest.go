@@ -1,6 +1,7 @@
 package versioning
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -116,16 +117,7 @@ func hashParts(parts [][]byte) landfall.Digest {
 
 // compareUnits orders units by the order of their kinds, then by name.
 func compareUnits(a, b landfall.UnitID) int {
-	if a.Kind != b.Kind {
-		return kindOrder(a.Kind) - kindOrder(b.Kind)
-	}
-	if a.Name < b.Name {
-		return -1
-	}
-	if a.Name > b.Name {
-		return 1
-	}
-	return 0
+	return cmp.Or(kindOrder(a.Kind)-kindOrder(b.Kind), cmp.Compare(a.Name, b.Name))
 }
 
 func kindOrder(k landfall.UnitKind) int { return slices.Index(landfall.UnitKinds(), k) }

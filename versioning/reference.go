@@ -1,6 +1,7 @@
 package versioning
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,15 +32,13 @@ type aliasReader interface {
 // first. NotFound, with a sentence that names the nearest one, when there is none.
 func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKind,
 	ref landfall.Reference) (landfall.Version, error) {
-	if ref.Namespace != "" {
-		namespace = ref.Namespace
-	}
+	namespace = cmp.Or(ref.Namespace, namespace)
 	id := landfall.UnitID{Kind: kind, Name: ref.Name}
 	row, err := r.UnitInNamespace(ctx, namespace, id)
+	if landfall.Is(err, landfall.NotFound) {
+		err = missing(id, namespace)
+	}
 	if err != nil {
-		if landfall.Is(err, landfall.NotFound) {
-			return landfall.Version{}, missing(id, namespace)
-		}
 		return landfall.Version{}, err
 	}
 	return Select(ctx, r, row, ref.Selector)

@@ -23,8 +23,9 @@ func actions() map[string]action {
 		"/apps/:app/rollback": {confirmRollback, rollback},
 		"/apps/:app/hold":     {confirmHold(true), hold(true)},
 		"/apps/:app/resume":   {confirmHold(false), hold(false)},
-		"/runs/:id/retry":     {confirmRun("Run again", "The commit goes through all steps again, under a new run."), retry},
-		"/runs/:id/cancel":    {confirmRun("Cancel the run", "It ends where it is, and makes no release."), cancel},
+		"/runs/:id/retry": {confirmRun("Run again", "The commit goes through all steps again, under a new run."),
+			doRun("/retry")},
+		"/runs/:id/cancel": {confirmRun("Cancel the run", "It ends where it is, and makes no release."), doRun("/cancel")},
 	}
 }
 
@@ -73,12 +74,9 @@ type confirmation struct {
 // confirmMove asks whether live goes to a release.
 func confirmMove(r *request, name string, c confirmation) (*view, error) {
 	path := appPath(r)
-	var app client.App
-	if err := r.get(path, &app); err != nil {
+	app, err := changeable(r, path)
+	if err != nil {
 		return nil, err
-	}
-	if !r.may(app) {
-		return nil, lacking(app)
 	}
 	c.Live, c.Back, c.Reason = app.Live, appURL(app.Name), true
 	if name == "" { // a rollback to what was live before
@@ -103,13 +101,22 @@ func confirmMove(r *request, name string, c confirmation) (*view, error) {
 		}
 		c.Diff = &d
 	}
-	return &view{page: "confirm", title: c.Title + ": " + app.Name,
-		crumbs: append(appCrumbs(app.Name), crumb{c.Title, r.URL.RequestURI()}), data: c}, nil
+	return c.view(r, app), nil
 }
 
-func lacking(app client.App) error {
-	return &landfall.Error{Op: "web", Kind: landfall.Forbidden,
-		Message: fmt.Sprintf("Your token may look at %s, and not change it.", app.Name)}
+// view is the page that asks it of an app.
+func (c confirmation) view(r *request, app client.App) *view {
+	return &view{page: "confirm", title: c.Title + ": " + app.Name,
+		crumbs: append(appCrumbs(app.Name), crumb{c.Title, r.URL.RequestURI()}), data: c}
+}
+
+// changeable returns the app at a path. Forbidden when the token may not change it.
+func changeable(r *request, path string) (app client.App, err error) {
+	if err = r.get(path, &app); err == nil && !r.may(app) {
+		err = &landfall.Error{Op: "web", Kind: landfall.Forbidden,
+			Message: fmt.Sprintf("Your token may look at %s, and not change it.", app.Name)}
+	}
+	return app, err
 }
 
 func confirmPromote(r *request) (*view, error) {
@@ -163,16 +170,12 @@ func confirmHold(held bool) func(*request) (*view, error) {
 			c = confirmation{Title: "Resume", Button: "Let live follow pushes",
 				Text: "The next push to the production branch moves live again. Nothing moves now."}
 		}
-		var app client.App
-		if err := r.get(appPath(r), &app); err != nil {
+		app, err := changeable(r, appPath(r))
+		if err != nil {
 			return nil, err
 		}
-		if !r.may(app) {
-			return nil, lacking(app)
-		}
 		c.Live, c.Back = app.Live, appURL(app.Name)
-		return &view{page: "confirm", title: c.Title + ": " + app.Name,
-			crumbs: append(appCrumbs(app.Name), crumb{c.Title, r.URL.RequestURI()}), data: c}, nil
+		return c.view(r, app), nil
 	}
 }
 
@@ -194,12 +197,9 @@ func confirmRun(title, text string) func(*request) (*view, error) {
 		if err := r.get("/runs/"+url.PathEscape(r.PathValue("id")), &run); err != nil {
 			return nil, err
 		}
-		var app client.App
-		if err := r.get("/apps/"+url.PathEscape(run.App), &app); err != nil {
+		app, err := changeable(r, "/apps/"+url.PathEscape(run.App))
+		if err != nil {
 			return nil, err
-		}
-		if !r.may(app) {
-			return nil, lacking(app)
 		}
 		return &view{page: "confirm", title: title,
 			crumbs: append(appCrumbs(app.Name), crumb{"Run of " + run.Commit.Short(), runURL(run)},

@@ -69,7 +69,7 @@ type appHistory struct {
 // app shows an app.
 func app(r *request) (*view, error) {
 	p := appPage{}
-	path := "/apps/" + url.PathEscape(r.PathValue("app"))
+	path := appPath(r)
 	if err := r.get(path, &p.App); err != nil {
 		return nil, err
 	}

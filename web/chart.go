@@ -112,15 +112,15 @@ func timeChart(runs []client.Run) chart {
 	c := chart{ID: "chart-time", Title: "Push to live, from accepted to reachable", Note: "median",
 		Heading: []string{"Commit", "When", "Took"}}
 	stacks := []stack{}
-	took := make([]time.Duration, 0, len(runs))
+	times := make([]time.Duration, 0, len(runs))
 	for _, r := range runs {
 		d := r.Finished.Sub(r.Created)
-		took = append(took, d)
-		stacks = append(stacks, stack{[]float64{d.Seconds()}, []string{"bar"}, r.Commit.Short() + ": " + duration(d)})
-		c.Rows = append(c.Rows, []string{r.Commit.Short(), date(r.Finished), duration(d)})
+		times = append(times, d)
+		stacks = append(stacks, stack{[]float64{d.Seconds()}, []string{"bar"}, r.Commit.Short() + ": " + took(d)})
+		c.Rows = append(c.Rows, []string{r.Commit.Short(), date(r.Finished), took(d)})
 	}
-	slices.Sort(took)
-	c.Headline = duration(median(took))
+	slices.Sort(times)
+	c.Headline = took(median(times))
 	c.Bars = draw(stacks, max(fewSlots, len(stacks)))
 	c.From, c.To = "older", "newest"
 	return c
@@ -131,9 +131,6 @@ func median(sorted []time.Duration) time.Duration {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
-
-// duration is took, whose name is a variable's here.
-func duration(d time.Duration) string { return took(d) }
 
 func bytesChart(runs []client.Run) chart {
 	c := chart{
