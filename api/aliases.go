@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -19,15 +20,15 @@ import (
 func (a *api) registerAliases(h huma.API) {
 	u := units{a, landfall.FunctionUnit}
 	const all, one = "/functions/{name}/aliases", "/functions/{name}/aliases/{alias}"
-	register(h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
+	registerUnit(u, h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
 	register(h, deploying("create-alias", http.MethodPost, all,
 		"Make an alias of a function").answering(http.StatusCreated), u.createAlias)
-	register(h, reading("show-alias", one, "One alias"), u.alias)
+	registerUnit(u, h, reading("show-alias", one, "One alias"), u.alias)
 	register(h, deploying("update-alias", http.MethodPut, one,
 		"Let an alias point to another version, or to two with weights"), u.updateAlias)
-	register(h, deploying("delete-alias", http.MethodDelete, one,
+	registerUnit(u, h, deploying("delete-alias", http.MethodDelete, one,
 		"Remove an alias; its versions stay").answering(http.StatusNoContent), u.deleteAlias)
-	register(h, reading("list-moves-of-alias", one+"/moves", "Every move of an alias, newest first"), u.aliasMoves)
+	registerUnit(u, h, reading("list-moves-of-alias", one+"/moves", "Every move of an alias, newest first"), u.aliasMoves)
 }
 
 // AliasPath names an alias of a function.
@@ -56,30 +57,17 @@ func (p Pointing) weights() ([]versioning.Weight, error) {
 		weights = append(weights, versioning.Weight{Selector: selector, Percent: percent})
 	}
 	slices.SortFunc(weights, func(x, y versioning.Weight) int {
-		if x.Percent != y.Percent {
-			return y.Percent - x.Percent
-		}
-		return strings.Compare(x.Selector, y.Selector)
+		return cmp.Or(y.Percent-x.Percent, strings.Compare(x.Selector, y.Selector))
 	})
 	return weights, nil
 }
 
-func (u units) aliases(ctx context.Context, in *UnitPath) (*body[page[client.Alias]], error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err != nil {
-		return nil, err
-	}
+func (u units) aliases(ctx context.Context, row store.Unit, _ *UnitPath) (*body[page[client.Alias]], error) {
 	aliases, err := u.DB.Aliases(ctx, row.ID)
-	p := page[client.Alias]{Items: []client.Alias{}}
-	p.Items = append(p.Items, aliases...)
-	return answer(p, err)
+	return answer(pageOf(aliases, len(aliases), nil), err)
 }
 
-func (u units) alias(ctx context.Context, in *AliasPath) (*body[client.Alias], error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err != nil {
-		return nil, err
-	}
+func (u units) alias(ctx context.Context, row store.Unit, in *AliasPath) (*body[client.Alias], error) {
 	return answer(versioning.AliasOf(ctx, u.DB, row, in.Alias))
 }
 
@@ -107,17 +95,21 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 	if p.To, err = to.weights(); err != nil {
 		return nil, err
 	}
+	row, err := u.scoped(ctx, path, landfall.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
 	p.Actor, p.At = caller(ctx).Name, u.Now()
 	var alias landfall.Alias
-	err = u.moveAlias(ctx, path, func(tx *store.Tx, row store.Unit) error {
+	err = u.moveAlias(ctx, row, func(tx *store.Tx, row store.Unit) error {
 		alias, err = versioning.SetAlias(ctx, tx, row, p)
 		return err
 	})
 	return answer(alias, err)
 }
 
-func (u units) deleteAlias(ctx context.Context, in *AliasPath) (*struct{}, error) {
-	return nil, u.moveAlias(ctx, in.UnitPath, func(tx *store.Tx, row store.Unit) error {
+func (u units) deleteAlias(ctx context.Context, row store.Unit, in *AliasPath) (*struct{}, error) {
+	return nil, u.moveAlias(ctx, row, func(tx *store.Tx, row store.Unit) error {
 		if err := needlessLive(ctx, tx, row, in.Alias); err != nil {
 			return err
 		}
@@ -154,27 +146,21 @@ func needlessLive(ctx context.Context, tx *store.Tx, row store.Unit, alias strin
 // leadsTo reports whether a trigger names a function by that selector. What cannot be read of one leads nowhere.
 func leadsTo(trigger store.ServedUnit, ref landfall.Reference) bool {
 	t, _ := spec.ReadTriggerVersion(trigger.Unit, trigger.Spec)
-	named := func(to landfall.Reference) bool { return to.Name == ref.Name && to.Selector == ref.Selector }
-	return named(t.Function) || slices.ContainsFunc(t.Weights, func(w spec.Weight) bool { return named(w.Function) })
+	return slices.ContainsFunc(t.References(), func(to landfall.Reference) bool {
+		return to.Name == ref.Name && to.Selector == ref.Selector
+	})
 }
 
 // moveAlias changes an alias of a function in a transaction, and gives gateways the result.
-func (u units) moveAlias(ctx context.Context, path UnitPath, move func(tx *store.Tx, row store.Unit) error) error {
-	row, _, err := u.row(ctx, path.Namespace, path.Name)
-	if err != nil {
-		return err
-	}
-	if !caller(ctx).Allows(landfall.ScopeDeploy, row.App) {
-		return forbidden(landfall.ScopeDeploy, row.Unit.String())
-	}
-	err = u.DB.Update(ctx, func(tx *store.Tx) error {
-		if row, err = tx.UnitInNamespace(ctx, path.Namespace, row.Unit); err != nil {
+func (u units) moveAlias(ctx context.Context, row store.Unit, move func(tx *store.Tx, row store.Unit) error) error {
+	err := u.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		if row, err = tx.UnitInNamespace(ctx, row.Namespace, row.Unit); err != nil {
 			return err
 		}
 		if err := move(tx, row); err != nil || row.App == "" {
 			return err
 		}
-		_, err := tx.Changed(ctx, row.App)
+		_, err = tx.Changed(ctx, row.App)
 		return err
 	})
 	if err != nil || row.App == "" {
@@ -187,18 +173,12 @@ func (u units) moveAlias(ctx context.Context, path UnitPath, move func(tx *store
 	return err
 }
 
-func (u units) aliasMoves(ctx context.Context, in *struct {
+func (u units) aliasMoves(ctx context.Context, row store.Unit, in *struct {
 	AliasPath
 	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 }) (*body[page[client.AliasMove]], error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err != nil {
-		return nil, err
-	}
 	moves, err := u.DB.AliasMoves(ctx, row.ID, in.Alias, in.Limit)
-	p := page[client.AliasMove]{Items: []client.AliasMove{}}
-	for _, m := range moves {
-		p.Items = append(p.Items, client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, At: m.At})
-	}
-	return answer(p, err)
+	return answer(listOf(moves, func(m store.AliasMove) client.AliasMove {
+		return client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, At: m.At}
+	}), err)
 }

@@ -221,6 +221,19 @@ func register[I, O any](h huma.API, op operation, handler func(context.Context, 
 	})
 }
 
+// registerApp is register for an operation on one app, which handler gets when the token has the operation's scope on
+// it.
+func registerApp[I interface{ named() string }, O any](a *api, h huma.API, op operation,
+	handler func(context.Context, landfall.App, *I) (*O, error)) {
+	register(h, op, func(ctx context.Context, in *I) (*O, error) {
+		app, err := a.app(ctx, (*in).named(), op.scope)
+		if err != nil {
+			return nil, err
+		}
+		return handler(ctx, app, in)
+	})
+}
+
 // body is an answer with a JSON body.
 type body[T any] struct{ Body T }
 
@@ -235,6 +248,15 @@ func answer[T any](v T, err error) (*body[T], error) {
 type page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty" doc:"give it as cursor to get the next page; absent on the last"`
+}
+
+// listOf shows all items of a list as one page.
+func listOf[T, S any](items []T, show func(T) S) page[S] {
+	p := page[S]{Items: make([]S, 0, len(items))}
+	for _, item := range items {
+		p.Items = append(p.Items, show(item))
+	}
+	return p
 }
 
 // pageOf makes a page of what was read with a limit of one more than asked for.

@@ -26,6 +26,8 @@ type AppPath struct {
 	App string `path:"app" doc:"name of the app"`
 }
 
+func (p AppPath) named() string { return p.App }
+
 // Paging asks for one page of a list.
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
@@ -38,25 +40,26 @@ func (a *api) registerApps(h huma.API) {
 	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated),
 		a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
-	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",
+	registerApp(a, h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",
 		"Set a new password for the app's repository"), a.setCredentials)
-	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
+	registerApp(a, h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
 		"Replace the secret of the app's webhook"), a.rotateHook)
-	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
+	registerApp(a, h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
 		"Make another branch the production branch"), a.setBranch)
-	register(h, administering("set-previews", http.MethodPut, "/apps/{app}/previews",
+	registerApp(a, h, administering("set-previews", http.MethodPut, "/apps/{app}/previews",
 		"Say who sees releases that are not live"), a.setPreviews)
-	register(h, administering("set-keep-files", http.MethodPut, "/apps/{app}/keep-files",
+	registerApp(a, h, administering("set-keep-files", http.MethodPut, "/apps/{app}/keep-files",
 		"Say how long files of releases that were live are served"), a.setKeepFiles)
-	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"),
-		a.deleteApp)
-	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
-	register(h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"), a.showGroup)
-	register(h, reading("app-state", "/apps/{app}/state", "What was in force at a commit or time"), a.state)
-	register(h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
-	register(h, deploying("apply", http.MethodPost, "/apps/{app}/applies",
+	registerApp(a, h, administering("delete-app", http.MethodDelete, "/apps/{app}",
+		"Delete an app; its name stays reserved"), a.deleteApp)
+	registerApp(a, h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
+	registerApp(a, h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"),
+		a.showGroup)
+	registerApp(a, h, reading("app-state", "/apps/{app}/state", "What was in force at a commit or time"), a.state)
+	registerApp(a, h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
+	registerApp(a, h, deploying("apply", http.MethodPost, "/apps/{app}/applies",
 		"Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
-	register(h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
+	registerApp(a, h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
 	register(h, administering("list-deliveries", http.MethodGet, "/deliveries",
 		"The newest webhook deliveries: what was well signed"), a.deliveries)
 	register(h, administering("show-delivery", http.MethodGet, "/deliveries/{id}", "One webhook delivery"), a.delivery)
@@ -87,14 +90,7 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 
 func (a *api) listApps(ctx context.Context, _ *struct{}) (*body[page[client.App]], error) {
 	apps, err := a.appsIn(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	p := page[client.App]{Items: []client.App{}}
-	for _, app := range apps {
-		p.Items = append(p.Items, a.appOf(app))
-	}
-	return answer(p, nil)
+	return answer(listOf(apps, a.appOf), err)
 }
 
 func (a *api) appOf(app landfall.App) client.App {
@@ -153,12 +149,18 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 		}
 	}
 	a.Rollout.Show(ctx, app)
-	c := a.appOf(app)
-	if app.Repository != "" {
-		c.Hook = a.hookOf(hook)
-		c.Hook.Secret = hook.Secret
+	if app.Repository == "" {
+		return a.appOf(app), nil
 	}
-	return c, nil
+	return a.appWith(app, hook), nil
+}
+
+// appWith is an app with its hook, whose secret is shown this once.
+func (a *api) appWith(app landfall.App, hook landfall.Hook) client.App {
+	c := a.appOf(app)
+	c.Hook = a.hookOf(hook)
+	c.Hook.Secret = hook.Secret
+	return c
 }
 
 // hookOf is a hook as everybody may see it.
@@ -176,24 +178,14 @@ func (a *api) hook(ctx context.Context, app landfall.App) (landfall.Hook, error)
 	return h, err
 }
 
-func (a *api) rotateHook(ctx context.Context, in *AppPath) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) rotateHook(ctx context.Context, app landfall.App, _ *AppPath) (*body[client.App], error) {
 	hook, err := a.hook(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	hook.Secret = randomHex(32)
 	err = a.DB.Update(ctx, func(tx *store.Tx) error { return tx.SetHookSecret(ctx, hook.ID, hook.Secret) })
-	if err != nil {
-		return nil, err
-	}
-	c := a.appOf(app)
-	c.Hook = a.hookOf(hook)
-	c.Hook.Secret = hook.Secret
-	return answer(c, nil)
+	return answer(a.appWith(app, hook), err)
 }
 
 // newApp checks what was asked for.
@@ -275,19 +267,15 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 	return answer(c, err)
 }
 
-func (a *api) setCredentials(ctx context.Context, in *struct {
+func (a *api) setCredentials(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body client.Credentials
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
 	if app.Repository == "" {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"the repository of %s is the built-in remote, which takes the token of this server", app.Name)}
 	}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
@@ -304,18 +292,14 @@ func (a *api) setCredentials(ctx context.Context, in *struct {
 	return answer(a.appOf(app), err)
 }
 
-func (a *api) setBranch(ctx context.Context, in *struct {
+func (a *api) setBranch(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body client.Branch
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
 	if err := checkBranch(in.Body.Branch); err != nil {
 		return nil, err
 	}
-	err = a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error { // whose repositories count
+	err := a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) (err error) { // whose repositories count
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
@@ -339,59 +323,34 @@ func previewsOf(text string) landfall.Previews {
 	return landfall.Previews(text)
 }
 
-func (a *api) setPreviews(ctx context.Context, in *struct {
+func (a *api) setPreviews(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body client.Previews
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
-	return a.change(ctx, app, func(app *landfall.App) { app.Previews = previewsOf(in.Body.Previews) })
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
+		app.Previews = previewsOf(in.Body.Previews)
+		return tx.UpdateApp(ctx, *app)
+	})
 }
 
-func (a *api) setKeepFiles(ctx context.Context, in *struct {
+func (a *api) setKeepFiles(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body client.KeepFiles
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
 	age, err := landfall.ParseAge(string(in.Body.KeepFiles))
 	if err != nil {
 		return nil, err
 	}
-	return a.change(ctx, app, func(app *landfall.App) { app.KeepFiles = age })
-}
-
-// change changes an app, and shows that at its addresses before it answers.
-func (a *api) change(ctx context.Context, app landfall.App, change func(*landfall.App)) (*body[client.App], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
-			return err
-		}
-		change(&app)
-		if err := tx.UpdateApp(ctx, app); err != nil {
-			return err
-		}
-		_, err = tx.Changed(ctx, app.ID)
-		return err
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
+		app.KeepFiles = age
+		return tx.UpdateApp(ctx, *app)
 	})
-	if err == nil {
-		a.Rollout.Show(ctx, app)
-	}
-	return answer(a.appOf(app), err)
 }
 
-func (a *api) deleteApp(ctx context.Context, in *struct {
+func (a *api) deleteApp(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Force bool `query:"force" doc:"required: the app's addresses answer 410 from then on, and what it stored is removed"`
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
 	if !in.Force {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"deleting %s ends its runs, closes all its addresses and removes what it stored, and the name stays reserved: "+
@@ -400,18 +359,14 @@ func (a *api) deleteApp(ctx context.Context, in *struct {
 	if err := a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
 		return nil, err
 	}
-	app, err = a.DB.App(ctx, app.ID)
+	app, err := a.DB.App(ctx, app.ID)
 	return answer(a.appOf(app), err)
 }
 
-func (a *api) history(ctx context.Context, in *struct {
+func (a *api) history(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Paging
 }) (*body[page[client.Group]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	before, err := parseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -424,11 +379,9 @@ func (a *api) history(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]client.Group, 0, len(groups))
-	for _, g := range groups {
-		items = append(items, names.group(g))
-	}
-	return answer(pageOf(items, in.Limit, func(g client.Group) string { return g.Created.Format(time.RFC3339Nano) }), nil)
+	return answer(pageOf(listOf(groups, names.group).Items, in.Limit, func(g client.Group) string {
+		return g.Created.Format(time.RFC3339Nano)
+	}), nil)
 }
 
 func parseCursor(cursor string) (time.Time, error) {
@@ -452,11 +405,7 @@ type GroupPath struct {
 	UID string `path:"uid" doc:"uid of an app version, a commit, a tag, live or latest"`
 }
 
-func (a *api) showGroup(ctx context.Context, in *GroupPath) (*body[client.GroupTracker], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) showGroup(ctx context.Context, app landfall.App, in *GroupPath) (*body[client.GroupTracker], error) {
 	uid, err := a.find(ctx, app, in.UID)
 	if err != nil {
 		return nil, err
@@ -478,29 +427,23 @@ func (a *api) tracker(ctx context.Context, app landfall.App, uid landfall.UID) (
 	if g.Clean {
 		t.Spec.Git.Clean = "yes"
 	}
-	t.Spec.Objects = make([]client.GroupObject, 0, len(units))
-	for _, u := range units {
-		t.Spec.Objects = append(t.Spec.Objects,
-			client.GroupObject{Type: string(u.Unit.Kind), Name: u.Unit.Name, Version: u.UID})
-	}
+	t.Spec.Objects = listOf(units, func(u store.GroupUnit) client.GroupObject {
+		return client.GroupObject{Type: string(u.Unit.Kind), Name: u.Unit.Name, Version: u.UID}
+	}).Items
 	return t, nil
 }
 
-func (a *api) state(ctx context.Context, in *struct {
+func (a *api) state(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	At string `query:"at" required:"true" doc:"a commit, or a time as RFC 3339"`
 }) (*body[client.State], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	if at, err := time.Parse(time.RFC3339, in.At); err == nil {
 		apply, err := a.DB.LastApply(ctx, app.ID, "", at)
+		if landfall.Is(err, landfall.NotFound) {
+			err = &landfall.Error{Op: "api", Kind: landfall.NotFound,
+				Message: fmt.Sprintf("nothing was applied to production before %s", in.At)}
+		}
 		if err != nil {
-			if landfall.Is(err, landfall.NotFound) {
-				return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound,
-					Message: fmt.Sprintf("nothing was applied to production before %s", in.At)}
-			}
 			return nil, err
 		}
 		t, err := a.tracker(ctx, app, apply.Group)
@@ -525,11 +468,7 @@ type DiffPath struct {
 	To   string `query:"to" required:"true"`
 }
 
-func (a *api) diff(ctx context.Context, in *DiffPath) (*body[page[client.Change]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) diff(ctx context.Context, app landfall.App, in *DiffPath) (*body[page[client.Change]], error) {
 	changes, err := a.changes(ctx, app, in)
 	return answer(page[client.Change]{Items: changes}, err)
 }
@@ -548,17 +487,13 @@ func (a *api) changes(ctx context.Context, app landfall.App, in *DiffPath) ([]cl
 	return a.Contents.Diff(ctx, sides[0], sides[1])
 }
 
-func (a *api) moves(ctx context.Context, in *struct {
+func (a *api) moves(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Pointer string `query:"pointer" doc:"live, or tag NAME; empty: all"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }) (*body[page[client.Move]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	moves, err := a.DB.Moves(ctx, app.ID, in.Pointer, in.Limit)
-	return answer(pageOf(moves, in.Limit, func(client.Move) string { return "" }), err)
+	return answer(pageOf(moves, in.Limit, nil), err)
 }
 
 func (a *api) deliveries(ctx context.Context, in *struct {
@@ -570,7 +505,7 @@ func (a *api) deliveries(ctx context.Context, in *struct {
 			return nil, err
 		}
 		all, err := a.DB.Deliveries(ctx, in.Limit)
-		return answer(pageOf(all, in.Limit, func(client.Delivery) string { return "" }), err)
+		return answer(pageOf(all, in.Limit, nil), err)
 	}
 	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
@@ -581,7 +516,7 @@ func (a *api) deliveries(ctx context.Context, in *struct {
 		return nil, err
 	}
 	all, err := a.DB.DeliveriesOf(ctx, app.ID, hook.ID, in.Limit)
-	return answer(pageOf(all, in.Limit, func(client.Delivery) string { return "" }), err)
+	return answer(pageOf(all, in.Limit, nil), err)
 }
 
 func (a *api) delivery(ctx context.Context, in *struct {

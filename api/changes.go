@@ -30,7 +30,7 @@ type VersionPath struct {
 func (u units) registerVersion(h huma.API, path string) {
 	one := "/" + path + "/{name}/versions/{version}"
 	version := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[client.Version](), true, "")
-	register(h, reading("show-version-of-"+path, one,
+	registerUnit(u, h, reading("show-version-of-"+path, one,
 		"One version, or its package's archive").content(map[string]*huma.MediaType{
 		"application/json": {Schema: version},
 		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
@@ -38,30 +38,14 @@ func (u units) registerVersion(h huma.API, path string) {
 	register(h, deploying("make-version-of-"+path, http.MethodPost, "/"+path+"/{name}/versions",
 		"Make a version: at once, or by a run").
 		answering(http.StatusAccepted), u.makeVersion)
-	answers := h.OpenAPI().Paths[base+"/"+path+"/{name}/versions"].Post.Responses
-	created := *answers[strconv.Itoa(http.StatusAccepted)]
-	created.Description = http.StatusText(http.StatusCreated)
-	answers[strconv.Itoa(http.StatusCreated)] = &created
-	register(h, deploying("describe-version-of-"+path, http.MethodPut, one,
+	alsoCreated(h.OpenAPI().Paths[base+"/"+path+"/{name}/versions"].Post.Responses, http.StatusAccepted)
+	registerUnit(u, h, deploying("describe-version-of-"+path, http.MethodPut, one,
 		"Change the description of a version, which is all that can change"), u.describe)
-	register(h, deploying("delete-versions-of-"+path, http.MethodDelete, one,
+	registerUnit(u, h, deploying("delete-versions-of-"+path, http.MethodDelete, one,
 		"Delete a version, or all, unless something holds one"), u.deleteVersions)
 }
 
 const zipType = "application/zip"
-
-// found returns a version for a token with the scope, and its unit.
-func (u units) found(ctx context.Context, in VersionPath, scope landfall.Scope) (store.Unit, landfall.Version, error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err != nil {
-		return row, landfall.Version{}, err
-	}
-	if !caller(ctx).Allows(scope, row.App) {
-		return row, landfall.Version{}, forbidden(scope, row.Unit.String())
-	}
-	v, err := versioning.Select(ctx, u.DB, row, in.Version)
-	return row, v, err
-}
 
 // shown is a version as clients see it.
 func (u units) shown(ctx context.Context, row store.Unit, v landfall.Version) (client.Version, error) {
@@ -73,12 +57,12 @@ func (u units) shown(ctx context.Context, row store.Unit, v landfall.Version) (c
 }
 
 // version answers with a version, or with the archive that it runs.
-func (u units) version(ctx context.Context, in *struct {
+func (u units) version(ctx context.Context, row store.Unit, in *struct {
 	VersionPath
 	Download bool   `query:"download" doc:"the zip archive of its package in place of its description"`
 	Archive  string `query:"archive" enum:"deployment,source" default:"deployment" doc:"which archive to download"`
 }) (*huma.StreamResponse, error) {
-	row, v, err := u.found(ctx, in.VersionPath, landfall.ScopeRead)
+	v, err := versioning.Select(ctx, u.DB, row, in.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +116,10 @@ func (u units) archive(ctx context.Context, v landfall.Version, which string) (l
 		Message: fmt.Sprintf("%s no. %d has no %s archive", v.Unit, v.Number, which)}
 	if u.kind == landfall.FunctionUnit {
 		var err error
-		if v, err = u.packageOf(ctx, v); err != nil {
-			if landfall.Is(err, landfall.NotFound) {
-				err = none
-			}
+		if v, err = u.packageOf(ctx, v); landfall.Is(err, landfall.NotFound) {
+			err = none
+		}
+		if err != nil {
 			return landfall.Archive{}, err
 		}
 	}
@@ -172,13 +156,13 @@ func (u units) packageOf(ctx context.Context, f landfall.Version) (landfall.Vers
 	return u.DB.VersionByNumber(ctx, row.ID, number)
 }
 
-func (u units) describe(ctx context.Context, in *struct {
+func (u units) describe(ctx context.Context, row store.Unit, in *struct {
 	VersionPath
 	Body struct {
 		Description string `json:"description" maxLength:"1000"`
 	}
 }) (*body[client.Version], error) {
-	row, v, err := u.found(ctx, in.VersionPath, landfall.ScopeDeploy)
+	v, err := versioning.Select(ctx, u.DB, row, in.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -194,37 +178,21 @@ type Dry struct {
 	DryRun bool `query:"dry_run" doc:"only tell what would go"`
 }
 
-func (u units) deleteVersions(ctx context.Context, in *struct {
+func (u units) deleteVersions(ctx context.Context, row store.Unit, in *struct {
 	UnitPath
 	Dry
 
 	Version string `path:"version" doc:"uid, number, label, alias, latest, live, digest, or all"`
 }) (*body[client.Deletion], error) {
-	row, err := u.deletable(ctx, in.UnitPath)
-	if err != nil {
-		return nil, err
-	}
 	return answer(deletionOf(u.Editor.DeleteVersions(ctx, row, in.Version, in.DryRun)))
 }
 
-func (u units) deleteFunction(ctx context.Context, in *struct {
+func (u units) deleteFunction(ctx context.Context, row store.Unit, in *struct {
 	UnitPath
 	Dry
 	Force bool `query:"force" doc:"releases that hold it expire first, but never the live one"`
 }) (*body[client.Deletion], error) {
-	row, err := u.deletable(ctx, in.UnitPath)
-	if err != nil {
-		return nil, err
-	}
 	return answer(deletionOf(u.Editor.DeleteFunction(ctx, row, caller(ctx).Name, in.Force, in.DryRun)))
-}
-
-func (u units) deletable(ctx context.Context, in UnitPath) (store.Unit, error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err == nil && !caller(ctx).Allows(landfall.ScopeDeploy, row.App) {
-		err = forbidden(landfall.ScopeDeploy, row.Unit.String())
-	}
-	return row, err
 }
 
 func deletionOf(d deploy.Deletion, err error) (client.Deletion, error) {
@@ -241,11 +209,7 @@ func deletionOf(d deploy.Deletion, err error) (client.Deletion, error) {
 }
 
 // master is what a function is called, and its versions: the FunctionMaster of Fission's document.
-func (u units) master(ctx context.Context, in *UnitPath) (*body[client.FunctionMaster], error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err != nil {
-		return nil, err
-	}
+func (u units) master(ctx context.Context, row store.Unit, _ *UnitPath) (*body[client.FunctionMaster], error) {
 	versions, err := u.DB.Versions(ctx, row.ID, false)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -186,8 +187,7 @@ func beginsExecution(text string) bool {
 }
 
 func (a *api) showExecution(ctx context.Context, in *ExecutionPath) (*body[landfall.Execution], error) {
-	x, err := a.execution(ctx, in.ID, landfall.ScopeRead)
-	return answer(x, err)
+	return answer(a.execution(ctx, in.ID, landfall.ScopeRead))
 }
 
 func (a *api) deleteExecution(ctx context.Context, in *ExecutionPath) (*struct{}, error) {
@@ -300,17 +300,12 @@ func (a *api) stream(
 			hctx.SetHeader("Content-Type", "text/plain; charset=utf-8")
 		}
 		w := hctx.BodyWriter()
-		flusher, _ := w.(http.Flusher)
-		err := eachPiece(ctx, in, next, func(log []landfall.ExecutionLog) error {
-			for _, l := range log {
-				if err := writePiece(w, l, plain); err != nil {
-					return err
-				}
+		err := eachPiece(ctx, w, in.After, in.Follow, followEvery, next, func(l landfall.ExecutionLog) (int64, error) {
+			if !plain {
+				return l.Seq, writeEvent(w, l.Seq, l)
 			}
-			if flusher != nil {
-				flusher.Flush()
-			}
-			return nil
+			_, err := io.WriteString(w, l.Text)
+			return l.Seq, err
 		})
 		if err != nil {
 			a.Logger.DebugContext(ctx, "a reader of a function's log left", "error", err)
@@ -318,43 +313,45 @@ func (a *api) stream(
 	}}, nil
 }
 
-func writePiece(w interface{ Write(p []byte) (int, error) }, l landfall.ExecutionLog, plain bool) error {
-	if plain {
-		_, err := w.Write([]byte(l.Text))
-		return err
-	}
-	data, err := json.Marshal(l)
+// writeEvent writes a server-sent event with a number.
+func writeEvent(w io.Writer, number int64, v any) error {
+	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "id: %d\ndata: %s\n\n", l.Seq, data)
+	_, err = fmt.Fprintf(w, "id: %d\ndata: %s\n\n", number, data)
 	return err
 }
 
 // followEvery is how often it is looked for more of a log that is followed.
 const followEvery = 200 * time.Millisecond
 
-func eachPiece(
-	ctx context.Context, in LogReading, next func(after int64) ([]landfall.ExecutionLog, bool, error),
-	hand func([]landfall.ExecutionLog) error,
+// eachPiece writes the pieces of a log behind a number, a page at a time, and with follow waits for more until next
+// says that none will come. write returns the number of a piece.
+func eachPiece[T any](
+	ctx context.Context, w io.Writer, after int64, follow bool, every time.Duration,
+	next func(after int64) (page []T, over bool, err error), write func(T) (number int64, err error),
 ) error {
-	tick := time.NewTicker(followEvery)
+	flusher, _ := w.(http.Flusher)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for after := in.After; ; {
-		log, over, err := next(after)
+	for {
+		page, over, err := next(after)
 		if err != nil {
 			return err
 		}
-		if err := hand(log); err != nil {
-			return err
+		for _, piece := range page {
+			if after, err = write(piece); err != nil {
+				return err
+			}
 		}
-		if len(log) > 0 {
-			after = log[len(log)-1].Seq
+		if flusher != nil {
+			flusher.Flush()
 		}
 		switch {
-		case len(log) == logPage:
+		case len(page) == logPage:
 			continue
-		case over || !in.Follow:
+		case over || !follow:
 			return nil
 		}
 		select {

@@ -13,21 +13,17 @@ import (
 )
 
 func (a *api) registerFiles(h huma.API) {
-	register(h, reading("list-files", "/apps/{app}/groups/{uid}/files", "The static files of an app version, by path"),
-		a.files)
-	register(h, reading("diff-files", "/apps/{app}/diff/files", "The files that differ between two app versions"),
+	registerApp(a, h, reading("list-files", "/apps/{app}/groups/{uid}/files",
+		"The static files of an app version, by path"), a.files)
+	registerApp(a, h, reading("diff-files", "/apps/{app}/diff/files", "The files that differ between two app versions"),
 		a.diffFiles)
-	register(h, reading("run-files", "/runs/{id}/files", "The files that differ in a run's diff"), a.runFiles)
+	registerRun(a, h, reading("run-files", "/runs/{id}/files", "The files that differ in a run's diff"), a.runFiles)
 }
 
-func (a *api) files(ctx context.Context, in *struct {
+func (a *api) files(ctx context.Context, app landfall.App, in *struct {
 	GroupPath
 	Paging
 }) (*body[page[client.File]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	uid, err := a.find(ctx, app, in.UID)
 	if err != nil {
 		return nil, err
@@ -46,14 +42,10 @@ func (a *api) files(ctx context.Context, in *struct {
 	}))
 }
 
-func (a *api) diffFiles(ctx context.Context, in *struct {
+func (a *api) diffFiles(ctx context.Context, app landfall.App, in *struct {
 	DiffPath
 	Paging
 }) (*body[page[client.ChangedFile]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	changes, err := a.changes(ctx, app, &in.DiffPath)
 	if err != nil {
 		return nil, err
@@ -61,19 +53,15 @@ func (a *api) diffFiles(ctx context.Context, in *struct {
 	return a.changedFiles(ctx, app, changes, in.Paging)
 }
 
-func (a *api) runFiles(ctx context.Context, in *struct {
+func (a *api) runFiles(ctx context.Context, run ownRun, in *struct {
 	RunPath
 	Paging
 }) (*body[page[client.ChangedFile]], error) {
-	run, app, err := a.run(ctx, in.ID, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	changes, err := a.DB.RunChanges(ctx, run.ID)
 	if err != nil {
 		return nil, err
 	}
-	return a.changedFiles(ctx, app, changes, in.Paging)
+	return a.changedFiles(ctx, run.app, changes, in.Paging)
 }
 
 func (a *api) changedFiles(ctx context.Context, app landfall.App, changes []client.Change,
@@ -82,7 +70,7 @@ func (a *api) changedFiles(ctx context.Context, app landfall.App, changes []clie
 	if err != nil {
 		return nil, err
 	}
-	return answer(pageAt(all, paging, func(f inspect.ChangedFile) client.ChangedFile { return client.ChangedFile(f) }))
+	return answer(pageAt(all, paging, func(f client.ChangedFile) client.ChangedFile { return f }))
 }
 
 // pageAt makes a page of a list that is whole and does not change: its cursor is a place in it.
@@ -91,15 +79,11 @@ func pageAt[T, S any](all []T, paging Paging, show func(T) S) (page[S], error) {
 	if paging.Cursor != "" {
 		var err error
 		if at, err = strconv.Atoi(paging.Cursor); err != nil || at < 0 || at > len(all) {
-			return page[S]{}, &landfall.Error{Op: "api", Kind: landfall.Invalid,
-				Message: "the cursor is not one that this API gave"}
+			return page[S]{}, wrongCursor()
 		}
 	}
 	end := min(len(all), at+paging.Limit)
-	p := page[S]{Items: make([]S, 0, end-at)}
-	for _, item := range all[at:end] {
-		p.Items = append(p.Items, show(item))
-	}
+	p := listOf(all[at:end], show)
 	if end < len(all) {
 		p.Next = strconv.Itoa(end)
 	}

@@ -194,10 +194,7 @@ func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfa
 func (u units) free(ctx context.Context, in FnFunctionPath) error {
 	row, err := u.DB.UnitInNamespace(ctx, in.Namespace, landfall.UnitID{Kind: u.kind, Name: in.Function})
 	if err != nil || caller(ctx).Allows(landfall.ScopeRead, row.App) {
-		if landfall.Is(err, landfall.NotFound) {
-			err = nil
-		}
-		return err
+		return landfall.Ignore(err, landfall.NotFound)
 	}
 	_, held, err := u.DB.HasVersions(ctx, row.ID)
 	if err == nil && held {

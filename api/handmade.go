@@ -81,8 +81,9 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	made, err := u.Maker.Make(working, handmade.Version{
 		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label,
 		Description: n.Description, Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
-		Code: contentOf(n.Code), Source: contentOf(n.Source), Deployment: contentOf(n.Deployment),
-		New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name, Owner: ownerOf(ctx),
+		Code: (*handmade.Content)(n.Code), Source: (*handmade.Content)(n.Source),
+		Deployment: (*handmade.Content)(n.Deployment),
+		New:        n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name, Owner: ownerOf(ctx),
 		Allowed: func(app string) error {
 			if !caller(ctx).Allows(landfall.ScopeDeploy, app) {
 				return forbidden(landfall.ScopeDeploy, landfall.UnitID{Kind: u.kind, Name: in.Name}.String())
@@ -94,8 +95,8 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if made.Run != "" {
-		run, app, err := u.run(ctx, made.Run, landfall.ScopeRead)
-		c := u.runOf(ctx, run, app.Name)
+		run, err := u.run(ctx, made.Run, landfall.ScopeRead)
+		c := u.runOf(ctx, run.Run, run.app.Name)
 		return &put[client.MadeVersion]{Status: http.StatusAccepted, Body: client.MadeVersion{Run: &c}}, err
 	}
 	row, err := u.DB.UnitInNamespace(ctx, in.Namespace, made.Version.Unit)
@@ -104,11 +105,4 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	}
 	shown, err := u.shown(ctx, row, made.Version)
 	return &put[client.MadeVersion]{Status: http.StatusCreated, Body: client.MadeVersion{Version: &shown}}, err
-}
-
-func contentOf(c *client.Content) *handmade.Content {
-	if c == nil {
-		return nil
-	}
-	return &handmade.Content{Upload: c.Upload, URL: c.URL, Literal: c.Literal, Name: c.Name, Digest: c.Digest}
 }

@@ -27,12 +27,12 @@ type Queues interface {
 const maxMessage = 6 << 20
 
 func (a *api) registerMessages(h huma.API) {
-	register(h, invoking("publish", http.MethodPost, "/apps/{app}/messages/{topic}",
+	registerApp(a, h, invoking("publish", http.MethodPost, "/apps/{app}/messages/{topic}",
 		"Store a message at a topic, for the queue triggers that hear it; ce-… headers make it a CloudEvent").
 		answering(http.StatusAccepted).taking(maxMessage), a.publish)
 	// an event may have no data; huma demands a raw body
 	h.OpenAPI().Paths[base+"/apps/{app}/messages/{topic}"].Post.RequestBody.Required = false
-	register(h, invoking("read-messages", http.MethodGet, "/apps/{app}/messages/{topic}",
+	registerApp(a, h, invoking("read-messages", http.MethodGet, "/apps/{app}/messages/{topic}",
 		"The messages that are kept at a topic, or at all that a pattern (*, >) names, oldest first; none is taken away"),
 		a.readMessages)
 }
@@ -60,32 +60,25 @@ func (p *Published) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-func (a *api) publish(ctx context.Context, in *Published) (*body[client.Stored], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeInvoke)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) publish(ctx context.Context, app landfall.App, in *Published) (*body[client.Stored], error) {
 	m := landfall.Message{Topic: in.Topic, ID: in.Key, Header: in.attributes, Data: in.RawBody}
 	if in.ContentType != "" {
 		m.Header["Content-Type"] = []string{in.ContentType}
 	}
-	m, err = a.Queues.Publish(ctx, app, m)
+	m, err := a.Queues.Publish(ctx, app, m)
 	return answer(client.Stored{Topic: m.Topic, Sequence: m.Sequence, Duplicate: m.Duplicate}, err)
 }
 
-func (a *api) readMessages(ctx context.Context, in *struct {
+func (a *api) readMessages(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Paging
 
 	Topic string `path:"topic"`
 	After uint64 `query:"after" doc:"only messages behind this number"`
 }) (*body[page[client.Message]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeInvoke)
-	if err != nil {
-		return nil, err
-	}
 	after := in.After
 	if in.Cursor != "" {
+		var err error
 		if after, err = strconv.ParseUint(in.Cursor, 10, 64); err != nil {
 			return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid,
 				Message: fmt.Sprintf("the cursor %q is none of this list", in.Cursor)}
@@ -95,10 +88,7 @@ func (a *api) readMessages(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	p := page[client.Message]{Items: make([]client.Message, 0, len(messages))}
-	for _, m := range messages {
-		p.Items = append(p.Items, shownMessage(m))
-	}
+	p := listOf(messages, shownMessage)
 	if more && len(messages) > 0 {
 		p.Next = strconv.FormatUint(messages[len(messages)-1].Sequence, 10)
 	}

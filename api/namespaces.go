@@ -77,8 +77,12 @@ func putting[T any](added bool, v T, err error) (*put[T], error) {
 // both.
 func registerPut[I, T any](h huma.API, op operation, handler func(context.Context, *I) (*put[T], error)) {
 	register(h, op, handler)
-	answers := h.OpenAPI().Paths[base+op.path].Put.Responses
-	made := *answers[strconv.Itoa(http.StatusOK)]
+	alsoCreated(h.OpenAPI().Paths[base+op.path].Put.Responses, http.StatusOK)
+}
+
+// alsoCreated adds to the answers of an operation the one that says that something was made.
+func alsoCreated(answers map[string]*huma.Response, usual int) {
+	made := *answers[strconv.Itoa(usual)]
 	made.Description = http.StatusText(http.StatusCreated)
 	answers[strconv.Itoa(http.StatusCreated)] = &made
 }
@@ -232,10 +236,7 @@ func (a *api) fnApp(ctx context.Context, in FnAppPath, scope landfall.Scope) (la
 func (a *api) inForce(ctx context.Context, app landfall.App) ([]store.GroupUnit, error) {
 	last, err := a.DB.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
-		if landfall.Is(err, landfall.NotFound) {
-			err = nil
-		}
-		return nil, err
+		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
 	return a.DB.GroupUnits(ctx, app.ID, last.Group)
 }

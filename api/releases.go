@@ -17,20 +17,21 @@ import (
 )
 
 func (a *api) registerReleases(h huma.API) {
-	register(h, reading("list-releases", "/apps/{app}/releases", "The releases, newest first"), a.listReleases)
-	register(h, reading("show-release", "/apps/{app}/releases/{uid}", "One release with its units"), a.showRelease)
-	register(h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases",
+	registerApp(a, h, reading("list-releases", "/apps/{app}/releases", "The releases, newest first"), a.listReleases)
+	registerApp(a, h, reading("show-release", "/apps/{app}/releases/{uid}", "One release with its units"), a.showRelease)
+	registerApp(a, h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases",
 		"Make an app version reachable (again)"), a.reach)
-	register(h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}",
+	registerApp(a, h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}",
 		"Expire a release: it answers 410"), a.expire)
-	register(h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"),
+	registerApp(a, h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"),
 		a.promote)
-	register(h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback",
+	registerApp(a, h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback",
 		"Make live what was live before, or the release named, and hold it"), a.rollback)
-	register(h, deploying("hold", http.MethodPut, "/apps/{app}/hold",
+	registerApp(a, h, deploying("hold", http.MethodPut, "/apps/{app}/hold",
 		"Hold live where it is, or let it follow pushes again"), a.hold)
-	register(h, deploying("tag-release", http.MethodPut, "/apps/{app}/tags/{tag}", "Make a tag name a release"), a.tag)
-	register(h, deploying("untag-release", http.MethodDelete, "/apps/{app}/tags/{tag}", "Remove a tag"), a.untag)
+	registerApp(a, h, deploying("tag-release", http.MethodPut, "/apps/{app}/tags/{tag}", "Make a tag name a release"),
+		a.tag)
+	registerApp(a, h, deploying("untag-release", http.MethodDelete, "/apps/{app}/tags/{tag}", "Remove a tag"), a.untag)
 }
 
 // names tells what the releases of an app are called.
@@ -123,28 +124,16 @@ func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall
 		"%s has no release, tag or commit %q; there are: landfall release list %s", app.Name, name, app.Name)}
 }
 
-func (a *api) listReleases(ctx context.Context, in *AppPath) (*body[page[client.Release]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) listReleases(ctx context.Context, app landfall.App, _ *AppPath) (*body[page[client.Release]], error) {
 	n, err := a.releaseNames(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	releases, err := a.DB.Releases(ctx, app.ID)
-	p := page[client.Release]{Items: make([]client.Release, 0, len(releases))}
-	for _, r := range releases {
-		p.Items = append(p.Items, n.release(r))
-	}
-	return answer(p, err)
+	return answer(listOf(releases, n.release), err)
 }
 
-func (a *api) showRelease(ctx context.Context, in *GroupPath) (*body[client.Release], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) showRelease(ctx context.Context, app landfall.App, in *GroupPath) (*body[client.Release], error) {
 	uid, err := a.find(ctx, app, in.UID)
 	if err != nil {
 		return nil, err
@@ -174,16 +163,12 @@ func (a *api) oneRelease(ctx context.Context, app landfall.App, uid landfall.UID
 	return c, err
 }
 
-func (a *api) reach(ctx context.Context, in *struct {
+func (a *api) reach(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body struct {
 		Version string `json:"version" doc:"uid of an app version"`
 	}
 }) (*body[client.Reached], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
 	uid, err := a.find(ctx, app, in.Body.Version)
 	if err != nil {
 		return nil, err
@@ -201,28 +186,23 @@ func (a *api) reach(ctx context.Context, in *struct {
 	return answer(client.Reached{Release: &r}, err)
 }
 
-// move changes pointers of an app in one transaction, gives gateways the result, and answers with the app.
-func (a *api) move(ctx context.Context, name string,
+// move changes an app, or its pointers, in one transaction, gives gateways the result, and answers with the app.
+func (a *api) move(ctx context.Context, app landfall.App,
 	f func(tx *store.Tx, app *landfall.App) error) (*body[client.App], error) {
-	app, err := a.app(ctx, name, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
 		if err := f(tx, &app); err != nil {
 			return err
 		}
-		_, err := tx.Changed(ctx, app.ID)
+		_, err = tx.Changed(ctx, app.ID)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		a.Rollout.Show(ctx, app)
 	}
-	a.Rollout.Show(ctx, app)
-	return answer(a.appOf(app), nil)
+	return answer(a.appOf(app), err)
 }
 
 type pointerBody struct {
@@ -237,49 +217,42 @@ func (a *api) mover(ctx context.Context, reason, otherwise string) deploy.Mover 
 	return deploy.Mover{Actor: caller(ctx).Name, Reason: reason, At: a.Now()}
 }
 
-func (a *api) promote(ctx context.Context, in *struct {
+func (a *api) promote(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body pointerBody
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
 	uid, err := a.find(ctx, app, in.Body.Release)
 	if err != nil {
 		return nil, err
 	}
-	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		return deploy.Promote(ctx, tx, app, uid, a.mover(ctx, in.Body.Reason, "promoted"))
 	})
 }
 
-func (a *api) rollback(ctx context.Context, in *struct {
+func (a *api) rollback(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body pointerBody
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
 	var uid landfall.UID
 	if in.Body.Release != "" {
+		var err error
 		if uid, err = a.find(ctx, app, in.Body.Release); err != nil {
 			return nil, err
 		}
 	}
-	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		return deploy.Rollback(ctx, tx, app, uid, a.mover(ctx, in.Body.Reason, "rolled back"))
 	})
 }
 
-func (a *api) hold(ctx context.Context, in *struct {
+func (a *api) hold(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body struct {
 		Held bool `json:"held"`
 	}
 }) (*body[client.App], error) {
-	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		return deploy.Hold(ctx, tx, app, in.Body.Held)
 	})
 }
@@ -293,14 +266,10 @@ type TagPath struct {
 	Tag string `path:"tag"`
 }
 
-func (a *api) tag(ctx context.Context, in *struct {
+func (a *api) tag(ctx context.Context, app landfall.App, in *struct {
 	TagPath
 	Body pointerBody
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
 	if n := utf8.RuneCountInString(in.Tag); n > maxTag {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid,
 			Message: fmt.Sprintf("a tag has at most %d characters, not %d", maxTag, n)}
@@ -309,12 +278,8 @@ func (a *api) tag(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
-		err := deploy.CheckTag(in.Tag, func(u landfall.UID) bool {
-			_, err := tx.Group(ctx, app.ID, u)
-			return err == nil
-		})
-		if err != nil {
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
+		if err := deploy.CheckTag(in.Tag, deploy.TakenUID(ctx, tx, app.ID)); err != nil {
 			return err
 		}
 		return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: in.Tag, Kind: landfall.HandTag, Release: uid},
@@ -322,8 +287,8 @@ func (a *api) tag(ctx context.Context, in *struct {
 	})
 }
 
-func (a *api) untag(ctx context.Context, in *TagPath) (*body[client.App], error) {
-	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+func (a *api) untag(ctx context.Context, app landfall.App, in *TagPath) (*body[client.App], error) {
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		if in.Tag == landfall.LivePointer {
 			return &landfall.Error{Op: "api", Kind: landfall.Conflict,
 				Message: "live cannot be removed; make another release live"}
@@ -336,16 +301,12 @@ func (a *api) untag(ctx context.Context, in *TagPath) (*body[client.App], error)
 	})
 }
 
-func (a *api) expire(ctx context.Context, in *GroupPath) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) expire(ctx context.Context, app landfall.App, in *GroupPath) (*body[client.App], error) {
 	uid, err := a.find(ctx, app, in.UID)
 	if err != nil {
 		return nil, err
 	}
-	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		if err := deploy.Expire(ctx, tx, *app, uid, a.Now()); err != nil {
 			return err
 		}

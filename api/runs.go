@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,12 +17,34 @@ type RunPath struct {
 	ID string `path:"id"`
 }
 
+func (p RunPath) named() string { return p.ID }
+
 func (a *api) registerRuns(h huma.API) {
 	register(h, reading("list-runs", "/runs", "Runs, newest first"), a.listRuns)
-	register(h, reading("show-run", "/runs/{id}", "One run with its steps, diff and statuses"), a.showRun)
-	register(h, reading("run-log", "/runs/{id}/log", "The log as server-sent events, until the run is over"), a.runLog)
-	register(h, deploying("retry-run", http.MethodPost, "/runs/{id}/retry", "Run the commit again"), a.retryRun)
-	register(h, deploying("cancel-run", http.MethodPost, "/runs/{id}/cancel", "End an unfinished run"), a.cancelRun)
+	registerRun(a, h, reading("show-run", "/runs/{id}", "One run with its steps, diff and statuses"), a.showRun)
+	registerRun(a, h, reading("run-log", "/runs/{id}/log", "The log as server-sent events, until the run is over"),
+		a.runLog)
+	registerRun(a, h, deploying("retry-run", http.MethodPost, "/runs/{id}/retry", "Run the commit again"), a.retryRun)
+	registerRun(a, h, deploying("cancel-run", http.MethodPost, "/runs/{id}/cancel", "End an unfinished run"), a.cancelRun)
+}
+
+// ownRun is a run and its app.
+type ownRun struct {
+	landfall.Run
+	app landfall.App
+}
+
+// registerRun is register for an operation on one run, which handler gets when the token has the operation's scope on
+// its app.
+func registerRun[I interface{ named() string }, O any](a *api, h huma.API, op operation,
+	handler func(context.Context, ownRun, *I) (*O, error)) {
+	register(h, op, func(ctx context.Context, in *I) (*O, error) {
+		run, err := a.run(ctx, (*in).named(), op.scope)
+		if err != nil {
+			return nil, err
+		}
+		return handler(ctx, run, in)
+	})
 }
 
 func (a *api) listRuns(ctx context.Context, in *struct {
@@ -54,7 +75,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 		return nil, err
 	}
 	names := map[string]string{}
-	items := make([]client.Run, 0, len(runs))
+	var items []client.Run
 	for _, run := range runs {
 		if names[run.App] == "" {
 			app, err := a.DB.App(ctx, run.App)
@@ -81,42 +102,32 @@ func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run 
 }
 
 // run returns a run and its app for a request that needs the scope on it.
-func (a *api) run(ctx context.Context, id string, scope landfall.Scope) (landfall.Run, landfall.App, error) {
-	run, err := a.DB.Run(ctx, id)
-	if err != nil {
-		return run, landfall.App{}, err
+func (a *api) run(ctx context.Context, id string, scope landfall.Scope) (run ownRun, err error) {
+	if run.Run, err = a.DB.Run(ctx, id); err != nil {
+		return run, err
 	}
-	app, err := a.DB.App(ctx, run.App)
-	if err == nil && !caller(ctx).Allows(scope, app.ID) {
-		err = forbidden(scope, app.Name)
+	run.app, err = a.DB.App(ctx, run.App)
+	if err == nil && !caller(ctx).Allows(scope, run.app.ID) {
+		err = forbidden(scope, run.app.Name)
 	}
-	return run, app, err
+	return run, err
 }
 
-func (a *api) showRun(ctx context.Context, in *RunPath) (*body[client.Run], error) {
-	run, app, err := a.run(ctx, in.ID, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
-	c, err := a.wholeRun(ctx, run, app)
-	return answer(c, err)
-}
-
-func (a *api) wholeRun(ctx context.Context, run landfall.Run, app landfall.App) (client.Run, error) {
-	c := a.runOf(ctx, run, app.Name)
+func (a *api) showRun(ctx context.Context, run ownRun, _ *RunPath) (*body[client.Run], error) {
+	c := a.runOf(ctx, run.Run, run.app.Name)
 	steps, err := a.DB.Steps(ctx, run.ID)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	for _, s := range steps {
 		c.Steps = append(c.Steps, client.Step(s))
 	}
 	if c.Changes, err = a.DB.RunChanges(ctx, run.ID); err != nil {
-		return c, err
+		return nil, err
 	}
-	reports, err := a.DB.ReportsOf(ctx, app.ID, run.Commit)
+	reports, err := a.DB.ReportsOf(ctx, run.App, run.Commit)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	for _, r := range reports {
 		if r.Run == run.ID {
@@ -130,28 +141,20 @@ func (a *api) wholeRun(ctx context.Context, run landfall.Run, app landfall.App) 
 			c.References = append(c.References, string(ref.Ref))
 		}
 	}
-	return c, err
+	return answer(c, err)
 }
 
-func (a *api) retryRun(ctx context.Context, in *struct {
+func (a *api) retryRun(ctx context.Context, of ownRun, in *struct {
 	RunPath
 	Rebuild bool `query:"rebuild" doc:"run build commands again"`
 }) (*body[client.Run], error) {
-	_, app, err := a.run(ctx, in.ID, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
-	run, err := a.Runs.Retry(ctx, in.ID, caller(ctx).Name, in.Rebuild)
-	return answer(a.runOf(ctx, run, app.Name), err)
+	run, err := a.Runs.Retry(ctx, of.ID, caller(ctx).Name, in.Rebuild)
+	return answer(a.runOf(ctx, run, of.app.Name), err)
 }
 
-func (a *api) cancelRun(ctx context.Context, in *RunPath) (*body[client.Run], error) {
-	_, app, err := a.run(ctx, in.ID, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
-	run, err := a.Runs.Cancel(ctx, in.ID, caller(ctx).Name)
-	return answer(a.runOf(ctx, run, app.Name), err)
+func (a *api) cancelRun(ctx context.Context, of ownRun, _ *RunPath) (*body[client.Run], error) {
+	run, err := a.Runs.Cancel(ctx, of.ID, caller(ctx).Name)
+	return answer(a.runOf(ctx, run, of.app.Name), err)
 }
 
 // How log lines are read.
@@ -160,91 +163,40 @@ const (
 	logEvery = 50 * time.Millisecond
 )
 
-func (a *api) runLog(ctx context.Context, in *struct {
+func (a *api) runLog(ctx context.Context, run ownRun, in *struct {
 	RunPath
 	After  int64 `query:"after" doc:"only lines after this number"`
 	Follow bool  `query:"follow" default:"true" doc:"wait for more until the run is over"`
 }) (*huma.StreamResponse, error) {
-	run, app, err := a.run(ctx, in.ID, landfall.ScopeRead)
-	if err == nil && in.Follow {
-		err = a.waiters.Enter(ctx, caller(ctx))
-	}
-	if err != nil {
-		return nil, err
+	if in.Follow {
+		if err := a.waiters.Enter(ctx, caller(ctx)); err != nil {
+			return nil, err
+		}
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "text/event-stream")
 		hctx.SetHeader("Cache-Control", "no-store")
 		hctx.SetHeader("X-Content-Type-Options", "nosniff")
 		w := hctx.BodyWriter()
-		flusher, _ := w.(http.Flusher)
-		err := a.eachLine(ctx, in.ID, in.After, in.Follow, func(lines []landfall.LogLine) error {
-			for _, l := range lines {
-				data, err := json.Marshal(l)
-				if err != nil {
-					return err
-				}
-				if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", l.Seq, data); err != nil {
-					return err
-				}
+		err := eachPiece(ctx, w, in.After, in.Follow, logEvery, func(after int64) ([]landfall.LogLine, bool, error) {
+			now, err := a.DB.Run(ctx, run.ID) // before its log: lines that were there when it ended are then all seen
+			if err != nil {
+				return nil, false, err
 			}
-			if flusher != nil {
-				flusher.Flush()
-			}
-			return nil
-		})
+			lines, err := a.DB.Log(ctx, run.ID, after, logPage)
+			return lines, a.Runs.View(ctx, now).State.Final(), err
+		}, func(l landfall.LogLine) (int64, error) { return l.Seq, writeEvent(w, l.Seq, l) })
 		if err != nil {
-			a.Logger.With(app.LogAttrs()...).With(run.LogAttrs()...).DebugContext(ctx, "a reader of a run's log left",
+			a.Logger.With(run.app.LogAttrs()...).With(run.LogAttrs()...).DebugContext(ctx, "a reader of a run's log left",
 				"error", err)
 		}
 	}}, nil
 }
 
-// eachLine hands on the lines of a run's log, and with follow waits for more until the run is over.
-func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool,
-	hand func([]landfall.LogLine) error) error {
-	tick := time.NewTicker(logEvery)
-	defer tick.Stop()
-	for {
-		// The run before its log: lines that were there when it ended are then all seen.
-		run, err := a.DB.Run(ctx, id)
-		if err != nil {
-			return err
-		}
-		for {
-			lines, err := a.DB.Log(ctx, id, after, logPage)
-			if err != nil {
-				return err
-			}
-			if err := hand(lines); err != nil {
-				return err
-			}
-			if len(lines) > 0 {
-				after = lines[len(lines)-1].Seq
-			}
-			if len(lines) < logPage {
-				break
-			}
-		}
-		if a.Runs.View(ctx, run).State.Final() || !follow {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-func (a *api) apply(ctx context.Context, in *struct {
+func (a *api) apply(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body client.Apply
 }) (*body[client.Applied], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
 	push, err := applyPush(app, in.Body, caller(ctx).Name)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -17,12 +16,13 @@ import (
 )
 
 func (a *api) registerSecrets(h huma.API) {
-	register(h, reading("list-secrets", "/apps/{app}/secrets", "An app's secrets, without their values"), a.listSecrets)
-	register(h, deploying("set-secret", http.MethodPut, "/apps/{app}/secrets/{secret}",
+	registerApp(a, h, reading("list-secrets", "/apps/{app}/secrets", "An app's secrets, without their values"),
+		a.listSecrets)
+	registerApp(a, h, deploying("set-secret", http.MethodPut, "/apps/{app}/secrets/{secret}",
 		"Give a secret a value, and release the app with it"), a.setSecret)
-	register(h, deploying("revoke-secret", http.MethodPost, "/apps/{app}/secrets/{secret}/revoke",
+	registerApp(a, h, deploying("revoke-secret", http.MethodPost, "/apps/{app}/secrets/{secret}/revoke",
 		"Take the value of a version away for good"), a.revokeSecret)
-	register(h, deploying("delete-secret", http.MethodDelete, "/apps/{app}/secrets/{secret}",
+	registerApp(a, h, deploying("delete-secret", http.MethodDelete, "/apps/{app}/secrets/{secret}",
 		"Delete a secret that no release has"), a.deleteSecret)
 }
 
@@ -32,11 +32,7 @@ type SecretPath struct {
 	Secret string `path:"secret" doc:"name of the secret"`
 }
 
-func (a *api) listSecrets(ctx context.Context, in *AppPath) (*body[page[client.Secret]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) listSecrets(ctx context.Context, app landfall.App, _ *AppPath) (*body[page[client.Secret]], error) {
 	owned, err := a.DB.UnitsOf(ctx, app.ID)
 	if err != nil {
 		return nil, err
@@ -77,14 +73,7 @@ func (a *api) listSecrets(ctx context.Context, in *AppPath) (*body[page[client.S
 // secretUsers returns the functions that name each secret, as production has them.
 func (a *api) secretUsers(ctx context.Context, app landfall.App) (map[string][]string, error) {
 	users := map[string][]string{}
-	last, err := a.DB.LastApply(ctx, app.ID, "", time.Time{})
-	if err != nil {
-		if landfall.Is(err, landfall.NotFound) {
-			err = nil
-		}
-		return users, err
-	}
-	inForce, err := a.DB.GroupUnits(ctx, app.ID, last.Group)
+	inForce, err := a.inForce(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -122,14 +111,10 @@ func secretVersion(v landfall.Version, live int64) (client.SecretVersion, error)
 	}, err
 }
 
-func (a *api) setSecret(ctx context.Context, in *struct {
+func (a *api) setSecret(ctx context.Context, app landfall.App, in *struct {
 	SecretPath
 	Body client.NewSecret
 }) (*body[client.SecretSet], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
 	set, err := a.Editor.SetSecret(ctx, app, deploy.NewSecret{
 		Name: in.Secret, Value: secret.Text(in.Body.Value), Preview: in.Body.Preview, Build: in.Body.Build,
 		NoRelease: in.Body.NoRelease, Actor: caller(ctx).Name})
@@ -151,16 +136,12 @@ func (a *api) setSecret(ctx context.Context, in *struct {
 	return answer(c, nil)
 }
 
-func (a *api) revokeSecret(ctx context.Context, in *struct {
+func (a *api) revokeSecret(ctx context.Context, app landfall.App, in *struct {
 	SecretPath
 	Body struct {
 		Version string `json:"version" minLength:"1" doc:"number, uid, latest or live"`
 	}
 }) (*body[client.SecretVersion], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
 	v, err := a.Editor.RevokeSecret(ctx, app, in.Secret, in.Body.Version, caller(ctx).Name)
 	if err != nil {
 		return nil, err
@@ -168,10 +149,6 @@ func (a *api) revokeSecret(ctx context.Context, in *struct {
 	return answer(secretVersion(v, 0))
 }
 
-func (a *api) deleteSecret(ctx context.Context, in *SecretPath) (*struct{}, error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) deleteSecret(ctx context.Context, app landfall.App, in *SecretPath) (*struct{}, error) {
 	return nil, a.Editor.DeleteSecret(ctx, app, in.Secret)
 }

@@ -18,15 +18,11 @@ import (
 )
 
 func (a *api) registerTriggers(h huma.API) {
-	register(h, reading("list-triggers", "/apps/{app}/triggers", "The triggers of the live release, by kind and name"),
-		a.triggers)
+	registerApp(a, h, reading("list-triggers", "/apps/{app}/triggers",
+		"The triggers of the live release, by kind and name"), a.triggers)
 }
 
-func (a *api) triggers(ctx context.Context, in *AppPath) (*body[page[client.Trigger]], error) {
-	app, err := a.app(ctx, in.App, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) triggers(ctx context.Context, app landfall.App, _ *AppPath) (*body[page[client.Trigger]], error) {
 	triggers, err := a.triggersOf(ctx, app)
 	return answer(page[client.Trigger]{Items: triggers}, err)
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -27,69 +26,47 @@ func (c *Call) aliasCommand() *cobra.Command {
 				"landfall function alias update hello canary --weights 3=50,4=50"))
 }
 
-// aliasPath returns the path of the aliases of a function, or of what is below it.
-func aliasPath(function string, below ...string) string {
-	elements := append([]string{"functions", function, "aliases"}, below...)
-	for i, element := range elements {
-		elements[i] = url.PathEscape(element)
-	}
-	return "/" + strings.Join(elements, "/")
+// aliasPath returns the path of the aliases of the function that was named, or of what is below it.
+func aliasPath(in Operands, below ...string) string {
+	return pathOf(append([]string{"functions", in["name"], "aliases"}, below...)...)
 }
 
-// inQuery returns the query that says the namespace.
-func inQuery(namespace string) string { return "?" + url.Values{"namespace": {namespace}}.Encode() }
-
 func (c *Call) aliasList() *cobra.Command {
-	var namespace string
-	return inNamespace(c.get("list NAME", "List the aliases of a function", "landfall function alias list hello",
+	return c.getIn("list NAME", "List the aliases of a function", "landfall function alias list hello",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			aliases, err := client.List[client.Alias](ctx, cl, aliasPath(in["name"]), url.Values{"namespace": {namespace}})
-			if err != nil {
-				return err
-			}
-			return c.Print(aliases, func(t *Table) {
-				t.Row("ALIAS", "VERSION", "NUMBER", "MOVED")
-				for _, a := range aliases {
-					var numbers []string
-					for _, s := range a.Shares {
-						numbers = append(numbers, strconv.FormatInt(s.Number, 10))
-					}
-					t.Row(a.Name, a.String(), strings.Join(numbers, ", "), Local(a.Moved))
+			aliases, err := client.List[client.Alias](ctx, cl, aliasPath(in), ofNamespace(in))
+			heading := []string{"ALIAS", "VERSION", "NUMBER", "MOVED"}
+			return printRows(c, aliases, err, heading, func(a client.Alias) []string {
+				var numbers []string
+				for _, s := range a.Shares {
+					numbers = append(numbers, strconv.FormatInt(s.Number, 10))
 				}
+				return []string{a.Name, a.String(), strings.Join(numbers, ", "), Local(a.Moved)}
 			})
-		}), &namespace)
+		})
 }
 
 func (c *Call) aliasHistory() *cobra.Command {
-	var namespace string
-	return inNamespace(c.get("history NAME ALIAS", "Show where an alias pointed, newest first",
+	return c.getIn("history NAME ALIAS", "Show where an alias pointed, newest first",
 		"landfall function alias history hello prod", func(ctx context.Context, cl *client.Client, in Operands) error {
-			moves, err := client.List[client.AliasMove](ctx, cl, aliasPath(in["name"], in["alias"], "moves"),
-				url.Values{"namespace": {namespace}})
-			if err != nil {
-				return err
-			}
-			return c.Print(moves, func(t *Table) {
-				t.Row("AT", "FROM", "TO", "BY")
-				for _, m := range moves {
-					t.Row(Local(m.At), m.From, m.To, m.Actor)
-				}
+			moves, err := client.List[client.AliasMove](ctx, cl, aliasPath(in, in["alias"], "moves"), ofNamespace(in))
+			return printRows(c, moves, err, []string{"AT", "FROM", "TO", "BY"}, func(m client.AliasMove) []string {
+				return []string{Local(m.At), m.From, m.To, m.Actor}
 			})
-		}), &namespace)
+		})
 }
 
 func (c *Call) aliasDelete() *cobra.Command {
-	var namespace string
-	return inNamespace(c.get("delete NAME ALIAS", "Remove an alias; its versions stay",
+	return c.getIn("delete NAME ALIAS", "Remove an alias; its versions stay",
 		"landfall function alias delete --name hello --alias qa",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			return cl.Do(ctx, http.MethodDelete, aliasPath(in["name"], in["alias"])+inQuery(namespace), nil, nil)
-		}), &namespace)
+			return cl.Do(ctx, http.MethodDelete, aliasPath(in, in["alias"])+"?"+ofNamespace(in).Encode(), nil, nil)
+		})
 }
 
 func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
-	var namespace, weights string
-	cmd := inNamespace(c.get(verb+" NAME ALIAS [VERSION]", short, example,
+	var weights string
+	cmd := c.getIn(verb+" NAME ALIAS [VERSION]", short, example,
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			body := struct {
 				Alias   string         `json:"alias,omitempty"`
@@ -103,19 +80,17 @@ func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
 			if body.Version == "" && weights == "" {
 				return Invalid("where should %s point? give a VERSION, or --weights VERSION=PERCENT,VERSION=PERCENT", in["alias"])
 			}
-			path := aliasPath(in["name"], in["alias"])
+			path := aliasPath(in, in["alias"])
 			if method == http.MethodPost {
-				body.Alias, path = in["alias"], aliasPath(in["name"])
+				body.Alias, path = in["alias"], aliasPath(in)
 			}
-			var a client.Alias
-			if err := cl.Do(ctx, method, path+inQuery(namespace), body, &a); err != nil {
-				return err
-			}
-			return c.Print(a, func(t *Table) {
-				t.field("alias", a.Name)
-				t.field("version", a.String())
+			return ask(ctx, cl, method, path+"?"+ofNamespace(in).Encode(), body, func(a client.Alias) error {
+				return c.Print(a, func(t *Table) {
+					t.field("alias", a.Name)
+					t.field("version", a.String())
+				})
 			})
-		}), &namespace)
+		})
 	cmd.Flags().StringVar(&weights, "weights", "", "two versions and how many percent of the calls each gets: v1=90,v2=10")
 	return cmd
 }

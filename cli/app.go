@@ -28,11 +28,7 @@ func (c *Call) appCommand() *cobra.Command {
 		c.get("list", "List the apps", "landfall app list\nlandfall app list -o json", c.appList),
 		c.get("show APP", "Show one app", "landfall app show shop",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
-				var app client.App
-				if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
-					return err
-				}
-				return c.showApp(app)
+				return ask(ctx, cl, http.MethodGet, appPath(in), nil, c.showApp)
 			}),
 		c.appSet(),
 		c.appHook(),
@@ -58,13 +54,27 @@ func (c *Call) get(use, short, example string,
 	})
 }
 
+// ask sends a request, and shows what the server answers.
+func ask[T any](ctx context.Context, cl *client.Client, method, path string, body any, show func(T) error) error {
+	var answer T
+	if err := cl.Do(ctx, method, path, body, &answer); err != nil {
+		return err
+	}
+	return show(answer)
+}
+
+// pathOf returns the path of elements, each of which may have any character.
+func pathOf(elements ...string) string {
+	var path strings.Builder
+	for _, element := range elements {
+		path.WriteString("/" + url.PathEscape(element))
+	}
+	return path.String()
+}
+
 // appPath returns the path of the app that was named, or of what is below it.
 func appPath(in Operands, below ...string) string {
-	elements := append([]string{in["app"]}, below...)
-	for i, element := range elements {
-		elements[i] = url.PathEscape(element)
-	}
-	return "/apps/" + strings.Join(elements, "/")
+	return pathOf(append([]string{"apps", in["app"]}, below...)...)
 }
 
 func (c *Call) appCreate() *cobra.Command {
@@ -84,11 +94,7 @@ func (c *Call) appCreate() *cobra.Command {
 					return err
 				}
 			}
-			var made client.App
-			if err := cl.Do(ctx, http.MethodPost, "/apps", app, &made); err != nil {
-				return err
-			}
-			return c.showApp(made)
+			return ask(ctx, cl, http.MethodPost, "/apps", app, c.showApp)
 		})
 	cmd.Long = `Make an app.
 
@@ -231,15 +237,13 @@ func (c *Call) appHook() *cobra.Command {
 			if rotate {
 				method, path = http.MethodPost, appPath(in, "hook", "rotate")
 			}
-			var app client.App
-			if err := cl.Do(ctx, method, path, nil, &app); err != nil {
-				return err
-			}
-			if app.Hook == nil {
-				return &landfall.Error{Op: "cli", Kind: landfall.NotFound, Message: fmt.Sprintf(
-					"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
-			}
-			return c.Print(app.Hook, func(t *Table) { showHook(t, app) })
+			return ask(ctx, cl, method, path, nil, func(app client.App) error {
+				if app.Hook == nil {
+					return &landfall.Error{Op: "cli", Kind: landfall.NotFound, Message: fmt.Sprintf(
+						"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
+				}
+				return c.Print(app.Hook, func(t *Table) { showHook(t, app) })
+			})
 		})
 	cmd.Long = `Show the webhook of an app, or give it a new secret.
 
@@ -252,18 +256,13 @@ refused from then on, until the forge has the new one. Whether deliveries come i
 
 func (c *Call) appDeliveries(ctx context.Context, cl *client.Client, in Operands) error {
 	deliveries, err := client.List[client.Delivery](ctx, cl, "/deliveries", url.Values{"app": {in["app"]}})
-	if err != nil {
-		return err
-	}
-	return c.Print(deliveries, func(t *Table) {
-		t.Row("DELIVERY", "RECEIVED", "WEBHOOK", "EVENT", "DECISION")
-		for _, d := range deliveries {
-			webhook := "own"
-			if d.Hook == "" {
-				webhook = "shared"
-			}
-			t.Row(d.ID, Local(d.Received), webhook, d.Event, d.Decision)
+	heading := []string{"DELIVERY", "RECEIVED", "WEBHOOK", "EVENT", "DECISION"}
+	return printRows(c, deliveries, err, heading, func(d client.Delivery) []string {
+		webhook := "own"
+		if d.Hook == "" {
+			webhook = "shared"
 		}
+		return []string{d.ID, Local(d.Received), webhook, d.Event, d.Decision}
 	})
 }
 
@@ -280,14 +279,8 @@ func live(app client.App) string {
 
 func (c *Call) appList(ctx context.Context, cl *client.Client, _ Operands) error {
 	apps, err := client.List[client.App](ctx, cl, "/apps", nil)
-	if err != nil {
-		return err
-	}
-	return c.Print(apps, func(t *Table) {
-		t.Row("APP", "LIVE", "BRANCH", "URL", "REPOSITORY")
-		for _, app := range apps {
-			t.Row(app.Name, live(app), app.Branch, app.URL, app.Repository)
-		}
+	return printRows(c, apps, err, []string{"APP", "LIVE", "BRANCH", "URL", "REPOSITORY"}, func(app client.App) []string {
+		return []string{app.Name, live(app), app.Branch, app.URL, app.Repository}
 	})
 }
 
@@ -295,11 +288,10 @@ func (c *Call) appDelete() *cobra.Command {
 	var force bool
 	cmd := c.get("delete APP", "Delete an app; its name stays reserved", "landfall app delete shop --force",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			var app client.App
-			if err := cl.Do(ctx, http.MethodDelete, appPath(in)+"?force="+strconv.FormatBool(force), nil, &app); err != nil {
-				return err
-			}
-			return c.Print(app, func(t *Table) { t.Row("deleted " + app.Name) })
+			path := appPath(in) + "?force=" + strconv.FormatBool(force)
+			return ask(ctx, cl, http.MethodDelete, path, nil, func(app client.App) error {
+				return c.Print(app, func(t *Table) { t.Row("deleted " + app.Name) })
+			})
 		})
 	cmd.Flags().BoolVar(&force, "force", false,
 		"end its runs, close its addresses, and remove what it stored; the names of its functions are free")
@@ -344,9 +336,7 @@ func releaseOf(g client.Group) string {
 	if g.Latest {
 		words = append(words, landfall.Latest)
 	}
-	tags := slices.Clone(g.Tags)
-	slices.Sort(tags)
-	for _, tag := range tags {
+	for _, tag := range slices.Sorted(slices.Values(g.Tags)) {
 		words = append(words, "tag: "+tag)
 	}
 	return strings.Join(words, ", ")
@@ -380,14 +370,13 @@ func (c *Call) appState(ctx context.Context, cl *client.Client, in Operands) err
 	if t, err := time.ParseInLocation(time.DateTime, at, zone()); err == nil { // as tables show times
 		at = t.Format(time.RFC3339)
 	}
-	var state client.State
-	if err := cl.Do(ctx, http.MethodGet, appPath(in, "state")+"?at="+url.QueryEscape(at), nil, &state); err != nil {
-		return err
-	}
-	return c.Print(state, func(t *Table) {
-		t.Row("KIND", "NAME", "VERSION")
-		for _, o := range state.Spec.Objects {
-			t.Row(o.Type, o.Name, string(o.Version))
-		}
+	path := appPath(in, "state") + "?at=" + url.QueryEscape(at)
+	return ask(ctx, cl, http.MethodGet, path, nil, func(state client.State) error {
+		return c.Print(state, func(t *Table) {
+			t.Row("KIND", "NAME", "VERSION")
+			for _, o := range state.Spec.Objects {
+				t.Row(o.Type, o.Name, string(o.Version))
+			}
+		})
 	})
 }

@@ -34,10 +34,7 @@ func (c *Call) apply(ctx context.Context, from apply) error {
 	if err != nil {
 		return err
 	}
-	if from.branch == "" {
-		from.branch = w.branch
-	}
-	if from.branch == "" {
+	if from.branch = cmp.Or(from.branch, w.branch); from.branch == "" {
 		fmt.Fprintln(c.Stderr,
 			"no branch is checked out: this counts as the production branch; for a preview name another with --branch")
 	}
@@ -164,12 +161,9 @@ func checkFree(ctx context.Context, cl *client.Client, kind string, declared []s
 
 // bring pushes the commit of the work tree to the app's repository on the server.
 func (c *Call) bring(ctx context.Context, cl *client.Client, w *worktree, app client.App) (client.Apply, error) {
-	specs := app.Specs
-	if specs == "" {
-		specs = spec.DefaultFolder
-	}
 	var document *spec.App
-	if s, err := readSpec(filepath.Join(w.top, filepath.FromSlash(app.Folder)), specs); err == nil {
+	if s, err := readSpec(filepath.Join(w.top, filepath.FromSlash(app.Folder)),
+		cmp.Or(app.Specs, spec.DefaultFolder)); err == nil {
 		document = s.App
 	}
 	changed, err := w.changed(ctx)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,11 +26,7 @@ func (c *Call) executionCommand() *cobra.Command {
 		c.executionList(),
 		c.get("show ID", "Show one execution", "landfall execution show "+anExecution,
 			func(ctx context.Context, cl *client.Client, in Operands) error {
-				var x landfall.Execution
-				if err := cl.Do(ctx, http.MethodGet, executionPath(in["id"]), nil, &x); err != nil {
-					return err
-				}
-				return c.showExecution(x)
+				return ask(ctx, cl, http.MethodGet, executionPath(in["id"]), nil, c.showExecution)
 			}),
 		c.executionCreate(),
 		c.get("delete ID", "Delete an execution and its log; one that waits is not run",
@@ -40,14 +37,14 @@ func (c *Call) executionCommand() *cobra.Command {
 	)
 }
 
-func executionPath(id string) string { return "/executions/" + url.PathEscape(id) }
+func executionPath(id string) string { return pathOf("executions", id) }
 
 func (c *Call) executionList() *cobra.Command {
-	var app, function, state, namespace string
+	var app, function, state string
 	var limit int
-	cmd := c.get("list", "List executions, newest first",
+	cmd := c.getIn("list", "List executions, newest first",
 		"landfall execution list --limit 20\nlandfall execution list --function hello:live --state failed -o json",
-		func(ctx context.Context, cl *client.Client, _ Operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if limit < 0 {
 				return Invalid("--limit is %d; right would be a number of executions, or 0 for all", limit)
 			}
@@ -55,23 +52,14 @@ func (c *Call) executionList() *cobra.Command {
 				return err
 			}
 			if function != "" && !strings.Contains(function, "/") {
-				function = namespace + "/" + function
+				function = in["namespace"] + "/" + function
 			}
-			query := url.Values{}
-			for name, value := range map[string]string{"app": app, "function": function, "state": state} {
-				if value != "" {
-					query.Set(name, value)
-				}
-			}
+			query := queryOf(map[string]string{"app": app, "function": function, "state": state})
 			all, err := client.First[landfall.Execution](ctx, cl, "/executions", query, limit)
-			if err != nil {
-				return err
-			}
-			return c.Print(all, func(t *Table) {
-				t.Row("EXECUTION", "CREATED", "FUNCTION", "VERSION", "STATE", "MILLISECONDS", "REASON")
-				for _, x := range all {
-					t.Row(x.ID, Local(x.Created), x.Function, string(x.Version), string(x.State), milliseconds(x), inShort(x.Reason))
-				}
+			heading := []string{"EXECUTION", "CREATED", "FUNCTION", "VERSION", "STATE", "MILLISECONDS", "REASON"}
+			return printRows(c, all, err, heading, func(x landfall.Execution) []string {
+				return []string{x.ID, Local(x.Created), x.Function, string(x.Version), string(x.State), milliseconds(x),
+					inShort(x.Reason)}
 			})
 		})
 	cmd.Flags().StringVar(&app, "app", "", "only executions of functions of this app")
@@ -79,7 +67,7 @@ func (c *Call) executionList() *cobra.Command {
 		"only executions of this function: NAME, or NAME:VERSION for those of one version")
 	cmd.Flags().StringVar(&state, "state", "", "only executions in this state: queued, running, succeeded, failed")
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
-	return inNamespace(cmd, &namespace)
+	return cmd
 }
 
 func milliseconds(x landfall.Execution) string {
@@ -122,10 +110,10 @@ func (c *Call) showExecution(x landfall.Execution) error {
 }
 
 func (c *Call) executionCreate() *cobra.Command {
-	var namespace, given string
+	var given string
 	var number int64
 	var noWait bool
-	cmd := c.get("create FUNCTION", "Run a function, on record from the start, and wait until it is over",
+	cmd := c.getIn("create FUNCTION", "Run a function, on record from the start, and wait until it is over",
 		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\nlandfall execution create hello:live "+
 			"--data @order.json --no-wait",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
@@ -138,7 +126,7 @@ func (c *Call) executionCreate() *cobra.Command {
 			}
 			function := in["function"]
 			if !strings.Contains(function, "/") {
-				function = namespace + "/" + function
+				function = in["namespace"] + "/" + function
 			}
 			sync := !noWait
 			var x landfall.Execution
@@ -161,7 +149,7 @@ was created for, and its answer is kept with it.`
 	cmd.Flags().StringVar(&given, "input", "", "as --data")
 	_ = cmd.Flags().MarkHidden("input") // the name of old; the flag is there
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the execution and do not wait for it")
-	return inNamespace(cmd, &namespace)
+	return cmd
 }
 
 func (c *Call) executionLogs() *cobra.Command {
@@ -178,19 +166,15 @@ func (c *Call) executionLogs() *cobra.Command {
 }
 
 func (c *Call) functionLogs() *cobra.Command {
-	var namespace string
 	var follow bool
-	cmd := c.get("logs NAME", "Print what the executions of a version of a function logged",
+	cmd := c.getIn("logs NAME", "Print what the executions of a version of a function logged",
 		"landfall function logs hello\nlandfall function logs hello:live -f",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			ref, err := landfall.ParseReference(in["name"])
 			if err != nil {
 				return err
 			}
-			if ref.Namespace != "" {
-				namespace = ref.Namespace
-			}
-			query := url.Values{"namespace": {namespace}, "version": {ref.Selector}}
+			query := url.Values{"namespace": {cmp.Or(ref.Namespace, in["namespace"])}, "version": {ref.Selector}}
 			return c.printLogs(ctx, cl, "/functions/"+url.PathEscape(ref.Name)+"/log", query, follow,
 				func(l landfall.ExecutionLog) string {
 					const short = 8
@@ -199,7 +183,7 @@ func (c *Call) functionLogs() *cobra.Command {
 				})
 		})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more, until interrupted")
-	return inNamespace(cmd, &namespace)
+	return cmd
 }
 
 // printLogs prints a log as it comes: lines for people, each behind what before says, or the pieces for programs.

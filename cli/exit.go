@@ -8,23 +8,14 @@ import (
 
 // exitOfKind is the exit code of each kind of failure.
 func exitOfKind(k landfall.Kind) int {
-	switch k {
-	case landfall.Internal:
-		return 1
-	case landfall.Invalid:
-		return 2
-	case landfall.NotFound:
-		return 3
-	case landfall.Conflict:
-		return 4
-	case landfall.Unauthorized, landfall.Forbidden:
-		return 5
-	case landfall.Unavailable:
-		return 6
-	case landfall.Canceled:
-		return 130
+	codes := [...]int{
+		landfall.Internal: 1, landfall.Invalid: 2, landfall.NotFound: 3, landfall.Conflict: 4, landfall.Unauthorized: 5,
+		landfall.Forbidden: 5, landfall.Unavailable: 6, landfall.Canceled: 130,
 	}
-	return 1
+	if int(k) >= len(codes) {
+		k = landfall.Internal
+	}
+	return codes[k]
 }
 
 // exitHeld is the exit code of an apply whose release was made, but did not become live because live is held.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,8 +31,7 @@ type invocation struct {
 
 func (c *Call) functionInvoke() *cobra.Command {
 	var in invocation
-	var namespace string
-	cmd := c.get("invoke NAME", "Give an event to a version of a function, and print the data of its answer",
+	cmd := c.getIn("invoke NAME", "Give an event to a version of a function, and print the data of its answer",
 		"landfall function invoke hello --data '{\"name\": \"Ada\"}'\nlandfall function invoke hello:3 --data @order.json "+
 			"--type order.placed\n"+
 			"landfall function invoke hello:live --event --data @event.json -o json",
@@ -40,9 +40,7 @@ func (c *Call) functionInvoke() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if ref.Namespace == "" {
-				ref.Namespace = namespace
-			}
+			ref.Namespace = cmp.Or(ref.Namespace, words["namespace"])
 			body, err := in.event(c.Stdin)
 			if err != nil {
 				return err
@@ -55,7 +53,8 @@ func (c *Call) functionInvoke() *cobra.Command {
 		})
 	cmd.Long = "Give an event to a version of a function, and print the data of its answer." + wordsOfAnswer
 	cmd.Flags().StringVar(&in.eventType, "type", "dev.landfall.invoke", "type of the event")
-	return inNamespace(in.flags(c, cmd), &namespace)
+	in.flags(c, cmd)
+	return cmd
 }
 
 // wordsOfAnswer are what people should know of the answer that they see.
@@ -66,19 +65,18 @@ aws lambda invoke: the exit code is 0 with 404 and 500, too. With -o json the wh
 its status is in "protocol".`
 
 // flags gives a command the flags that say what is sent.
-func (in *invocation) flags(c *Call, cmd *cobra.Command) *cobra.Command {
+func (in *invocation) flags(c *Call, cmd *cobra.Command) {
 	in.notes = c.Stderr
 	cmd.Flags().StringVar(&in.data, "data", "", "data of the event: text, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&in.contentType, "content-type", "",
 		"content type of the data (default: application/json if it is JSON, else text/plain)")
 	cmd.Flags().BoolVar(&in.whole, "event", false, "the data is a whole CloudEvent as JSON")
-	return cmd
 }
 
 func (c *Call) triggerFire() *cobra.Command {
 	var in invocation
-	var namespace, release, method string
-	cmd := c.get("fire APP NAME", "Fire a trigger by hand, and print the data of its answer",
+	var release, method string
+	cmd := c.getIn("fire APP NAME", "Fire a trigger by hand, and print the data of its answer",
 		"landfall trigger fire shop nightly\nlandfall trigger fire shop nightly --release pr-12\n"+
 			"landfall trigger fire shop orders --data '{\"total\": 9}' --type order.placed",
 		func(ctx context.Context, cl *client.Client, words Operands) error {
@@ -86,7 +84,7 @@ func (c *Call) triggerFire() *cobra.Command {
 			if release != "" {
 				app += ":" + landfall.ReleaseLabel(release)
 			}
-			address := landfall.TriggerPath + namespace + "/" + app + "/" + words["name"]
+			address := landfall.TriggerPath + words["namespace"] + "/" + app + "/" + words["name"]
 			if in.whole || in.eventType != "" {
 				return c.fireEvent(ctx, cl, address, &in)
 			}
@@ -109,7 +107,8 @@ Schedules and queues of previews are fired by hand alone.` + wordsOfAnswer
 		"release that the trigger is of: uid, tag, commit, latest or live (default live)")
 	cmd.Flags().StringVar(&method, "method", http.MethodPost, "method of the request, for a trigger of a route")
 	cmd.Flags().StringVar(&in.eventType, "type", "", "type of the event, in place of the trigger's own")
-	return inNamespace(in.flags(c, cmd), &namespace)
+	in.flags(c, cmd)
+	return cmd
 }
 
 // fireEvent gives an event to the triggers at an address; of each kind there may be one.

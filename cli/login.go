@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,13 +80,7 @@ func (l login) write() (string, error) {
 
 // address returns the address of the server to talk to.
 func (c *Call) address(kept login) (string, error) {
-	address := defaultServer
-	for _, a := range []string{c.server, c.Getenv("LANDFALL_SERVER"), kept.Server} {
-		if a != "" {
-			address = a
-			break
-		}
-	}
+	address := cmp.Or(c.server, c.Getenv("LANDFALL_SERVER"), kept.Server, defaultServer)
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return "", Invalid("the server is %q; right would be https://HOST or http://HOST:PORT", address)
@@ -117,10 +112,7 @@ func (c *Call) token(server string, kept login) (string, error) {
 // dataToken returns the administrator's token from the data folder of a server on this machine; empty when there is
 // none.
 func (c *Call) dataToken(server string) string {
-	folder := c.Getenv("LANDFALL_DATA")
-	if folder == "" {
-		folder = "landfall-data"
-	}
+	folder := cmp.Or(c.Getenv("LANDFALL_DATA"), "landfall-data")
 	if u, err := url.Parse(server); err == nil && isLocal(u.Hostname()) {
 		file := filepath.Join(folder, TokenFile)
 		if token, err := readSecret(file); err == nil {
@@ -233,34 +225,30 @@ func (c *Call) loginToken(server, file string) (string, error) {
 }
 
 func (c *Call) statusCommand() *cobra.Command {
-	return c.Command("status", "Show the server and who you are to it", "landfall status\nlandfall status -o json",
-		func(ctx context.Context, _ Operands) error {
-			cl, err := c.Client()
-			if err != nil {
-				return err
-			}
-			var s client.Status
-			if err := cl.Do(ctx, http.MethodGet, "/status", nil, &s); err != nil {
-				return err
-			}
-			return c.Print(s, func(t *Table) {
-				t.field("server", s.URL)
-				t.field("releases", "APP."+s.Domain)
-				t.field("token", s.Token+" ("+s.Scope+")")
-				t.field("apps", strconv.Itoa(s.Apps))
-				t.field("roles here", strings.Join(s.Roles, ", "))
-				t.field("sandbox", s.Sandbox)
-				for _, what := range s.Lacks {
-					t.field("  without", what)
-				}
-				t.field("functions' network", s.Network)
-				t.field("proxy", s.Proxy)
-				t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
-				t.field("workers", map[bool]string{true: "none is alive: runs wait for one"}[s.Waiting])
-				t.field("oldest unfinished run", Local(s.Oldest))
-				for _, problem := range s.Problems {
-					t.field("problem", problem)
-				}
-			})
+	return c.get("status", "Show the server and who you are to it", "landfall status\nlandfall status -o json",
+		func(ctx context.Context, cl *client.Client, _ Operands) error {
+			return ask(ctx, cl, http.MethodGet, "/status", nil, c.showStatus)
 		})
+}
+
+func (c *Call) showStatus(s client.Status) error {
+	return c.Print(s, func(t *Table) {
+		t.field("server", s.URL)
+		t.field("releases", "APP."+s.Domain)
+		t.field("token", s.Token+" ("+s.Scope+")")
+		t.field("apps", strconv.Itoa(s.Apps))
+		t.field("roles here", strings.Join(s.Roles, ", "))
+		t.field("sandbox", s.Sandbox)
+		for _, what := range s.Lacks {
+			t.field("  without", what)
+		}
+		t.field("functions' network", s.Network)
+		t.field("proxy", s.Proxy)
+		t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
+		t.field("workers", map[bool]string{true: "none is alive: runs wait for one"}[s.Waiting])
+		t.field("oldest unfinished run", Local(s.Oldest))
+		for _, problem := range s.Problems {
+			t.field("problem", problem)
+		}
+	})
 }

@@ -21,7 +21,7 @@ import (
 type newVersion struct {
 	client.NewVersion
 
-	namespace, version     string
+	version                string
 	code, source, deployed string // paths or addresses
 	noWait                 bool
 }
@@ -29,9 +29,9 @@ type newVersion struct {
 // makeCommand is the command that makes a version of a function or package by hand.
 func (c *Call) makeCommand(k unitKind, use, short, example string, as client.NewVersion) *cobra.Command {
 	n := newVersion{NewVersion: as}
-	cmd := inNamespace(c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
-		return c.make(ctx, cl, k, in["name"], n)
-	}), &n.namespace)
+	cmd := c.getIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+		return c.make(ctx, cl, k, in, n)
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&n.Environment, "env", "", "environment: nodejs, python, go, binary, … (default: as before)")
 	flags.StringVar(&n.source, "src", "",
@@ -54,9 +54,9 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 }
 
 // make makes a version, and shows it when it is there.
-func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, name string, n newVersion) error {
+func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Operands, n newVersion) error {
 	if n.Update && n.Description != "" && n.code+n.source+n.deployed+n.Package+n.Environment+n.Entrypoint+n.Build == "" {
-		return c.describe(ctx, cl, k, name, n)
+		return c.describe(ctx, cl, k, in, n)
 	}
 	if n.Package != "" {
 		n.PackageVersion = n.version
@@ -77,8 +77,9 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, name str
 		}
 	}
 	var made client.MadeVersion
-	if err := cl.Do(ctx, http.MethodPost, k.unitPath(name, "versions")+inQuery(n.namespace), n.NewVersion,
-		&made); err != nil {
+	query := "?" + ofNamespace(in).Encode()
+	err := cl.Do(ctx, http.MethodPost, k.unitPath(in["name"], "versions")+query, n.NewVersion, &made)
+	if err != nil {
 		return err
 	}
 	if made.Version != nil {
@@ -95,12 +96,7 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, name str
 		fmt.Fprintf(c.Stderr, "the run: landfall run show %s\n", run.ID)
 		return err
 	}
-	var v client.Version
-	if err := cl.Do(ctx, http.MethodGet, k.unitPath(name, "versions", "latest")+inQuery(n.namespace), nil,
-		&v); err != nil {
-		return err
-	}
-	return c.showVersion(v)
+	return ask(ctx, cl, http.MethodGet, k.unitPath(in["name"], "versions", "latest")+query, nil, c.showVersion)
 }
 
 // contentOf sends a file or a folder, and returns how a version takes it; an address is the server's to fetch.

@@ -27,14 +27,8 @@ func (c *Call) namespaceCommand() *cobra.Command {
 		c.get("list", "List the namespaces", "landfall namespace list",
 			func(ctx context.Context, cl *client.Client, _ Operands) error {
 				namespaces, err := client.List[client.Namespace](ctx, cl, "/ns", nil)
-				if err != nil {
-					return err
-				}
-				return c.Print(namespaces, func(t *Table) {
-					t.Row("NAMESPACE", "CREATED")
-					for _, n := range namespaces {
-						t.Row(n.Name, Local(n.Created))
-					}
+				return printRows(c, namespaces, err, []string{"NAMESPACE", "CREATED"}, func(n client.Namespace) []string {
+					return []string{n.Name, Local(n.Created)}
 				})
 			}),
 		c.get("delete NAME", "Delete a namespace without apps", "landfall namespace delete team",
@@ -42,9 +36,7 @@ func (c *Call) namespaceCommand() *cobra.Command {
 				if err := cl.Do(ctx, http.MethodDelete, fnPath(in["name"]), nil, nil); err != nil {
 					return err
 				}
-				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) {
-					t.Row("deleted the namespace " + in["name"])
-				})
+				return c.printDeleted("namespace", in["name"])
 			}),
 	)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"os"
@@ -39,6 +40,25 @@ func (c *Call) Print(v any, people func(t *Table)) error {
 	}
 	_, err := c.Stdout.Write(text)
 	return err
+}
+
+// printRows prints the items of a list, for people a row for each below the heading, unless err says that there are
+// none.
+func printRows[T any](c *Call, items []T, err error, heading []string, row func(T) []string) error {
+	if err != nil {
+		return err
+	}
+	return c.Print(items, func(t *Table) {
+		t.Row(heading...)
+		for _, item := range items {
+			t.Row(row(item)...)
+		}
+	})
+}
+
+// printDeleted says that something is gone.
+func (c *Call) printDeleted(what, name string) error {
+	return c.Print(map[string]string{"deleted": name}, func(t *Table) { t.Row("deleted the " + what + " " + name) })
 }
 
 // Table writes rows in columns. What servers and repositories said is made printable.
@@ -134,10 +154,7 @@ func showChanges(t *Table, changes []landfall.UnitChange) (unchanged int) {
 			unchanged++
 			continue
 		}
-		version := string(change.After)
-		if version == "" {
-			version = string(change.Before)
-		}
+		version := string(cmp.Or(change.After, change.Before))
 		if version != "" && change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.ConfigUnit {
 			version = change.Unit.Name + "-" + version
 		}

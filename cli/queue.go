@@ -71,15 +71,10 @@ func (c *Call) queueRead() *cobra.Command {
 				query.Set("after", strconv.FormatUint(after, 10))
 			}
 			all, err := client.First[client.Message](ctx, cl, appPath(in, "messages", in["topic"]), query, limit)
-			if err != nil {
-				return err
-			}
-			return c.Print(all, func(t *Table) {
-				t.Row("MESSAGE", "TIME", "TOPIC", "ERROR", "DATA")
-				for _, m := range all {
-					t.Row(strconv.FormatUint(m.Sequence, 10), Local(m.Time), m.Topic, strings.Join(m.Headers["Landfall-Error"], " "),
-						shortened(m))
-				}
+			heading := []string{"MESSAGE", "TIME", "TOPIC", "ERROR", "DATA"}
+			return printRows(c, all, err, heading, func(m client.Message) []string {
+				return []string{strconv.FormatUint(m.Sequence, 10), Local(m.Time), m.Topic,
+					strings.Join(m.Headers["Landfall-Error"], " "), shortened(m)}
 			})
 		})
 	cmd.Flags().Uint64Var(&after, "after", 0, "only messages behind this one")

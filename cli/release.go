@@ -28,9 +28,7 @@ func (c *Call) releaseCommand() *cobra.Command {
 		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
 		c.get("tag APP RELEASE TAG", "Make a tag name a release: it does not expire, and answers at the tag's address",
 			"landfall release tag shop owf2k7qa beta",
-			func(ctx context.Context, cl *client.Client, in Operands) error {
-				return c.moveTag(ctx, cl, in)
-			}),
+			c.moveTag),
 		c.get("untag APP TAG", "Remove a tag", "landfall release untag shop beta",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.move(ctx, cl, http.MethodDelete, appPath(in, "tags", in["tag"]), nil)
@@ -46,14 +44,9 @@ func (c *Call) releaseCommand() *cobra.Command {
 
 func (c *Call) releaseList(ctx context.Context, cl *client.Client, in Operands) error {
 	releases, err := client.List[client.Release](ctx, cl, appPath(in, "releases"), nil)
-	if err != nil {
-		return err
-	}
-	return c.Print(releases, func(t *Table) {
-		t.Row("RELEASE", "CREATED", "COMMIT", "BRANCH", "LINE", "NAMES", "URL")
-		for _, r := range releases {
-			t.Row(string(r.ID), Local(r.Created), r.Commit.Short(), r.Branch, string(r.Line), namesOf(r), r.URL)
-		}
+	heading := []string{"RELEASE", "CREATED", "COMMIT", "BRANCH", "LINE", "NAMES", "URL"}
+	return printRows(c, releases, err, heading, func(r client.Release) []string {
+		return []string{string(r.ID), Local(r.Created), r.Commit.Short(), r.Branch, string(r.Line), namesOf(r), r.URL}
 	})
 }
 
@@ -70,11 +63,7 @@ func namesOf(r client.Release) string {
 }
 
 func (c *Call) releaseShow(ctx context.Context, cl *client.Client, in Operands) error {
-	var r client.Release
-	if err := cl.Do(ctx, http.MethodGet, appPath(in, "releases", in["release"]), nil, &r); err != nil {
-		return err
-	}
-	return c.showRelease(r)
+	return ask(ctx, cl, http.MethodGet, appPath(in, "releases", in["release"]), nil, c.showRelease)
 }
 
 func (c *Call) showRelease(r client.Release) error {
@@ -133,15 +122,13 @@ func (c *Call) reach(ctx context.Context, cl *client.Client, in Operands, tag st
 			return err
 		}
 	}
-	var release client.Release
-	if err := cl.Do(ctx, http.MethodGet, appPath(in, "releases", string(made)), nil, &release); err != nil {
-		return err
-	}
-	if len(release.Tags) == 0 {
-		fmt.Fprintf(c.Stderr, "it expires again when enough newer releases are made; a tag keeps it: landfall release tag "+
-			"%s %s NAME\n", release.App, release.ID)
-	}
-	return c.showRelease(release)
+	return ask(ctx, cl, http.MethodGet, appPath(in, "releases", string(made)), nil, func(r client.Release) error {
+		if len(r.Tags) == 0 {
+			fmt.Fprintf(c.Stderr, "it expires again when enough newer releases are made; a tag keeps it: landfall release tag "+
+				"%s %s NAME\n", r.App, r.ID)
+		}
+		return c.showRelease(r)
+	})
 }
 
 // pointer says where live or a tag goes.
@@ -152,11 +139,9 @@ type pointer struct {
 
 // move moves a pointer of an app, and shows where live is then.
 func (c *Call) move(ctx context.Context, cl *client.Client, method, path string, body any) error {
-	var app client.App
-	if err := cl.Do(ctx, method, path, body, &app); err != nil {
-		return err
-	}
-	return c.Print(app, func(t *Table) { showPointers(t, app) })
+	return ask(ctx, cl, method, path, body, func(app client.App) error {
+		return c.Print(app, func(t *Table) { showPointers(t, app) })
+	})
 }
 
 // showPointers shows where live is.

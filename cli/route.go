@@ -35,7 +35,7 @@ func (c *Call) routeCreate() *cobra.Command {
 	var t triggerFlags
 	var name string
 	var cmd *cobra.Command
-	cmd = c.get("create [NAME]", "Make a route to a function, and release its app with it",
+	cmd = c.getIn("create [NAME]", "Make a route to a function, and release its app with it",
 		"landfall route create --method GET --url /hello --function hello\n"+
 			"landfall route create --method GET --url /hello --function hello --version 2 --name old-hello",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
@@ -46,7 +46,7 @@ func (c *Call) routeCreate() *cobra.Command {
 			if trigger.URL == "" {
 				return Invalid("--url is missing: %s", cmd.UseLine())
 			}
-			app, err := appOfFunction(ctx, cl, t.namespace, name, trigger.Function)
+			app, err := appOfFunction(ctx, cl, in["namespace"], name, trigger.Function)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,8 @@ func (c *Call) routeCreate() *cobra.Command {
 	cmd.Long = `Make a route to a function, and release its app with it.
 
 The route is of the app that has the function. Without a name it gets one of its methods and its path.` + wordsOfHand
-	t.route(t.common(cmd))
+	t.common(cmd)
+	t.route(cmd)
 	cmd.Flags().StringVar(&name, "app", "", "app of the route (default: the one that has the function)")
 	return cmd
 }

@@ -23,16 +23,23 @@ func (c *Call) runCommand() *cobra.Command {
 		c.runRetry(),
 		c.get("cancel ID", "End an unfinished run", "landfall run cancel 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
-				var run client.Run
-				if err := cl.Do(ctx, http.MethodPost, runPath(in["id"])+"/cancel", nil, &run); err != nil {
-					return err
-				}
-				return c.showRun(run)
+				return ask(ctx, cl, http.MethodPost, runPath(in["id"])+"/cancel", nil, c.showRun)
 			}),
 	)
 }
 
-func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
+func runPath(id string) string { return pathOf("runs", id) }
+
+// queryOf returns the query of the values that are given.
+func queryOf(values map[string]string) url.Values {
+	query := url.Values{}
+	for name, value := range values {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
 
 func (c *Call) runList() *cobra.Command {
 	var branch, state string
@@ -47,17 +54,12 @@ func (c *Call) runList() *cobra.Command {
 				"skipped", "cancelled"); err != nil {
 				return err
 			}
-			query := url.Values{}
-			for name, value := range map[string]string{"app": in["app"], "branch": branch, "state": state} {
-				if value != "" {
-					query.Set(name, value)
-				}
-			}
+			query := queryOf(map[string]string{"app": in["app"], "branch": branch, "state": state})
 			runs, err := client.First[client.Run](ctx, cl, "/runs", query, limit)
-			if err != nil {
-				return err
-			}
-			return c.showRuns(runs)
+			heading := []string{"RUN", "CREATED", "APP", "COMMIT", "BRANCH", "STATE", "REASON"}
+			return printRows(c, runs, err, heading, func(r client.Run) []string {
+				return []string{r.ID, Local(r.Created), r.App, r.Commit.Short(), r.Branch, string(r.State), inShort(r.Reason)}
+			})
 		})
 	cmd.Flags().StringVar(&branch, "branch", "", "only runs of this branch")
 	cmd.Flags().StringVar(&state, "state", "",
@@ -66,21 +68,8 @@ func (c *Call) runList() *cobra.Command {
 	return cmd
 }
 
-func (c *Call) showRuns(runs []client.Run) error {
-	return c.Print(runs, func(t *Table) {
-		t.Row("RUN", "CREATED", "APP", "COMMIT", "BRANCH", "STATE", "REASON")
-		for _, r := range runs {
-			t.Row(r.ID, Local(r.Created), r.App, r.Commit.Short(), r.Branch, string(r.State), inShort(r.Reason))
-		}
-	})
-}
-
 func (c *Call) runShow(ctx context.Context, cl *client.Client, in Operands) error {
-	var run client.Run
-	if err := cl.Do(ctx, http.MethodGet, runPath(in["id"]), nil, &run); err != nil {
-		return err
-	}
-	return c.showRun(run)
+	return ask(ctx, cl, http.MethodGet, runPath(in["id"]), nil, c.showRun)
 }
 
 // showRun shows a run.
@@ -134,7 +123,7 @@ func (c *Call) runLogs() *cobra.Command {
 	cmd := c.get("logs ID", "Print a run's log", "landfall run logs -f 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			lines := []landfall.LogLine{}
-			err := cl.Follow(ctx, in["id"], !follow, func(line landfall.LogLine) error {
+			err := cl.Follow(ctx, in["id"], 0, !follow, func(line landfall.LogLine) error {
 				if c.output != "" {
 					lines = append(lines, line)
 					return nil
@@ -206,7 +195,7 @@ func (c *Call) follow(ctx context.Context, cl *client.Client, run client.Run) (c
 		}
 	}
 	for tries := 0; ; tries++ {
-		err := cl.Follow(ctx, run.ID, false, func(line landfall.LogLine) error {
+		err := cl.Follow(ctx, run.ID, 0, false, func(line landfall.LogLine) error {
 			if line.Seq > seen {
 				seen, tries = line.Seq, 0
 				held = append(held, line)

@@ -27,9 +27,7 @@ func (c *Call) secretCommand() *cobra.Command {
 				if err := cl.Do(ctx, http.MethodDelete, appPath(in, "secrets", in["name"]), nil, nil); err != nil {
 					return err
 				}
-				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) {
-					t.Row("deleted the secret " + in["name"])
-				})
+				return c.printDeleted("secret", in["name"])
 			}),
 	)
 }
@@ -171,12 +169,10 @@ func (c *Call) secretRevoke() *cobra.Command {
 				return Invalid("say which version: landfall secret revoke %s %s:NUMBER; landfall secret list %s shows them",
 					in["app"], name, in["app"])
 			}
-			var v client.SecretVersion
-			if err := cl.Do(ctx, http.MethodPost, appPath(in, "secrets", name, "revoke"), map[string]string{"version": version},
-				&v); err != nil {
-				return err
-			}
-			return c.Print(v, func(t *Table) { t.Row(fmt.Sprintf("revoked %s (no. %d)", name, v.Number)) })
+			path, body := appPath(in, "secrets", name, "revoke"), map[string]string{"version": version}
+			return ask(ctx, cl, http.MethodPost, path, body, func(v client.SecretVersion) error {
+				return c.Print(v, func(t *Table) { t.Row(fmt.Sprintf("revoked %s (no. %d)", name, v.Number)) })
+			})
 		})
 	cmd.Long = `Take the value of a version away for good.
 

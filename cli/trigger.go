@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,17 +32,15 @@ The next push to production says again what the app is: what is to stay belongs 
 type triggerFlags struct {
 	client.FnTrigger
 
-	version   string
-	namespace string
+	version string
 }
 
 // common gives a command the flags that triggers of every kind have.
-func (t *triggerFlags) common(cmd *cobra.Command) *cobra.Command {
+func (t *triggerFlags) common(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.Function, "function", "", "function that it leads to, or NAME:VERSION")
 	cmd.Flags().StringVar(&t.version, "version", "",
 		"version of the function: uid, number, label, alias, live or digest (default: latest)")
 	cmd.Flags().StringToStringVar(&t.Config, "config", nil, "configuration over the app's, as NAME=VALUE,NAME=VALUE")
-	return inNamespace(cmd, &t.namespace)
 }
 
 // route gives a command the flags that HTTP triggers have.
@@ -127,17 +124,13 @@ func inJSON(v any) string {
 
 // fnPath returns the path of what is below a namespace.
 func fnPath(namespace string, below ...string) string {
-	elements := append([]string{namespace}, below...)
-	for i, element := range elements {
-		elements[i] = url.PathEscape(element)
-	}
-	return "/ns/" + strings.Join(elements, "/")
+	return pathOf(append([]string{"ns", namespace}, below...)...)
 }
 
 func (c *Call) triggerCreate() *cobra.Command {
 	var t triggerFlags
 	var cmd *cobra.Command
-	cmd = c.get("create APP NAME", "Make a trigger of a function, and release the app with it",
+	cmd = c.getIn("create APP NAME", "Make a trigger of a function, and release the app with it",
 		"landfall trigger create shop hello --function hello --method GET --url /hello\n"+
 			"landfall trigger create shop hourly --function report --version 3 --cron '0 * * * *' --time-zone Europe/Berlin\n"+
 			"landfall trigger create shop orders --function bill:live --topic orders",
@@ -158,7 +151,8 @@ func (c *Call) triggerCreate() *cobra.Command {
 		})
 	cmd.Long = "Make a trigger of a function, and release the app with it.\n\nOne of --url, --cron and --topic says " +
 		"what fires it." + wordsOfHand
-	t.route(t.common(cmd))
+	t.common(cmd)
+	t.route(cmd)
 	cmd.Flags().StringVar(&t.Cron, "cron", "", "schedule: five fields, or six with seconds, or @hourly and the like")
 	cmd.Flags().StringVar(&t.TimeZone, "time-zone", "", "time zone of the schedule (default UTC)")
 	cmd.Flags().StringVar(&t.Topic, "topic", "", "topic of the app's queue")
@@ -204,7 +198,7 @@ func (c *Call) deleteTrigger(ctx context.Context, cl *client.Client, in Operands
 	if err := cl.Do(ctx, http.MethodDelete, triggerPath(app, in["name"]), nil, nil); err != nil {
 		return err
 	}
-	return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) { t.Row("deleted the trigger " + in["name"]) })
+	return c.printDeleted("trigger", in["name"])
 }
 
 func (c *Call) triggerList() *cobra.Command {

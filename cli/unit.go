@@ -34,49 +34,44 @@ func (c *Call) unitCommand(k unitKind) *cobra.Command {
 	return cmd
 }
 
-// inNamespace lets a command take --namespace.
-func inNamespace(cmd *cobra.Command, namespace *string) *cobra.Command {
-	cmd.Flags().StringVar(namespace, "namespace", landfall.DefaultNamespace, "namespace")
+// getIn is get for what is in a namespace: the command takes --namespace, and run gets it with the operands.
+func (c *Call) getIn(use, short, example string,
+	run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
+	var namespace string
+	cmd := c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+		in["namespace"] = namespace
+		return run(ctx, cl, in)
+	})
+	cmd.Flags().StringVar(&namespace, "namespace", landfall.DefaultNamespace, "namespace")
 	return cmd
 }
 
+// ofNamespace returns the query that says the namespace.
+func ofNamespace(in Operands) url.Values { return url.Values{"namespace": {in["namespace"]}} }
+
 func (c *Call) unitList(k unitKind) *cobra.Command {
-	var namespace string
-	cmd := c.get("list", "List the "+k.name+"s in force", "landfall "+k.name+" list",
-		func(ctx context.Context, cl *client.Client, _ Operands) error {
-			units, err := client.List[client.Unit](ctx, cl, k.path, url.Values{"namespace": {namespace}})
-			if err != nil {
-				return err
-			}
-			return c.Print(units, func(t *Table) {
-				t.Row(strings.ToUpper(k.name), "NAMESPACE", "APP", "VERSIONS", "LATEST")
-				for _, u := range units {
-					t.Row(u.Name, u.Namespace, u.App, strconv.Itoa(u.Versions), string(u.Latest))
-				}
+	return c.getIn("list", "List the "+k.name+"s in force", "landfall "+k.name+" list",
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			units, err := client.List[client.Unit](ctx, cl, k.path, ofNamespace(in))
+			heading := []string{strings.ToUpper(k.name), "NAMESPACE", "APP", "VERSIONS", "LATEST"}
+			return printRows(c, units, err, heading, func(u client.Unit) []string {
+				return []string{u.Name, u.Namespace, u.App, strconv.Itoa(u.Versions), string(u.Latest)}
 			})
 		})
-	return inNamespace(cmd, &namespace)
 }
 
 func (c *Call) versionList(k unitKind) *cobra.Command {
-	var namespace string
-	cmd := c.get("list NAME", "List the versions of a "+k.name+", oldest first",
+	return c.getIn("list NAME", "List the versions of a "+k.name+", oldest first",
 		"landfall "+k.name+" version list hello\nlandfall "+k.short+" version list --name hello -o json",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			path := k.unitPath(in["name"], "versions")
-			versions, err := client.List[client.Version](ctx, cl, path, url.Values{"namespace": {namespace}})
-			if err != nil {
-				return err
-			}
-			return c.Print(versions, func(t *Table) {
-				t.Row("VERSION", "NUMBER", "CREATED", "COMMIT", "NAMES", "DESCRIPTION")
-				for _, v := range versions {
-					t.Row(v.Metadata.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Commit.Short(), versionNames(v),
-						v.Description)
-				}
+			versions, err := client.List[client.Version](ctx, cl, path, ofNamespace(in))
+			heading := []string{"VERSION", "NUMBER", "CREATED", "COMMIT", "NAMES", "DESCRIPTION"}
+			return printRows(c, versions, err, heading, func(v client.Version) []string {
+				return []string{v.Metadata.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Commit.Short(),
+					versionNames(v), v.Description}
 			})
 		})
-	return inNamespace(cmd, &namespace)
 }
 
 // versionNames returns what a version is called beside its uid and number.
@@ -91,27 +86,21 @@ func versionNames(v client.Version) string {
 	if v.Live {
 		names = append(names, landfall.LivePointer)
 	}
-	names = append(names, v.Aliases...)
-	return strings.Join(names, ", ")
+	return strings.Join(append(names, v.Aliases...), ", ")
 }
 
 func (c *Call) versionShow(k unitKind) *cobra.Command {
-	var namespace string
-	cmd := c.get("show NAME [VERSION]", "Show one version, named by its uid, number, label, alias, latest, live or digest",
+	cmd := c.getIn("show NAME [VERSION]", "Show one version, named by its uid, number, label, alias, latest, live or digest",
 		"landfall "+k.name+" version show hello:live\nlandfall "+k.name+" version show --name hello --version 3 -o yaml",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			path, query, err := k.versionOf(in, namespace)
+			path, query, err := k.versionOf(in)
 			if err != nil {
 				return err
 			}
-			var v client.Version
-			if err := cl.Do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &v); err != nil {
-				return err
-			}
-			return c.showVersion(v)
+			return ask(ctx, cl, http.MethodGet, path+"?"+query.Encode(), nil, c.showVersion)
 		})
 	cmd.Aliases = []string{"describe"}
-	return inNamespace(cmd, &namespace)
+	return cmd
 }
 
 func (c *Call) showVersion(v client.Version) error {

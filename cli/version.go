@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,26 +23,17 @@ import (
 
 // unitPath returns the path of a function or package, or of what is below it.
 func (k unitKind) unitPath(name string, below ...string) string {
-	elements := append([]string{k.path, name}, below...)
-	for i, element := range elements[1:] {
-		elements[i+1] = url.PathEscape(element)
-	}
-	return strings.Join(elements, "/")
+	return k.path + pathOf(append([]string{name}, below...)...)
 }
 
 // versionOf returns the path of the version that the operands name, with the query that says the namespace.
-func (k unitKind) versionOf(in Operands, namespace string) (path string, query url.Values, err error) {
+func (k unitKind) versionOf(in Operands) (path string, query url.Values, err error) {
 	ref, err := landfall.ParseReference(in["name"])
 	if err != nil {
 		return "", nil, err
 	}
-	if in["version"] != "" {
-		ref.Selector = in["version"]
-	}
-	if ref.Namespace != "" {
-		namespace = ref.Namespace
-	}
-	return k.unitPath(ref.Name, "versions", ref.Selector), url.Values{"namespace": {namespace}}, nil
+	return k.unitPath(ref.Name, "versions", cmp.Or(in["version"], ref.Selector)),
+		url.Values{"namespace": {cmp.Or(ref.Namespace, in["namespace"])}}, nil
 }
 
 // versionUpdate is the command that makes another version, or, where nothing but a description is said, describes the
@@ -59,27 +51,24 @@ func (c *Call) versionUpdate(k unitKind) *cobra.Command {
 }
 
 // describe changes the description of a version.
-func (c *Call) describe(ctx context.Context, cl *client.Client, k unitKind, name string, n newVersion) error {
-	path, query, err := k.versionOf(Operands{"name": name, "version": n.version}, n.namespace)
+func (c *Call) describe(ctx context.Context, cl *client.Client, k unitKind, in Operands, n newVersion) error {
+	in["version"] = n.version
+	path, query, err := k.versionOf(in)
 	if err != nil {
 		return err
 	}
-	var v client.Version
-	if err := cl.Do(ctx, http.MethodPut, path+"?"+query.Encode(), map[string]string{"description": n.Description},
-		&v); err != nil {
-		return err
-	}
-	return c.showVersion(v)
+	body := map[string]string{"description": n.Description}
+	return ask(ctx, cl, http.MethodPut, path+"?"+query.Encode(), body, c.showVersion)
 }
 
 func (c *Call) versionDownload(k unitKind) *cobra.Command {
-	var namespace, file string
+	var file string
 	var source bool
-	cmd := inNamespace(c.get("download NAME [VERSION]", "Download what a version runs, as a zip archive",
+	cmd := c.getIn("download NAME [VERSION]", "Download what a version runs, as a zip archive",
 		"landfall "+k.name+" version download hello:live\nlandfall "+k.name+
 			" version download hello 3 --source --file hello.zip",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			path, query, err := k.versionOf(in, namespace)
+			path, query, err := k.versionOf(in)
 			if err != nil {
 				return err
 			}
@@ -92,11 +81,8 @@ func (c *Call) versionDownload(k unitKind) *cobra.Command {
 				return err
 			}
 			defer archive.Close()
-			if file == "" {
-				file = name
-			}
-			return c.save(archive, file)
-		}), &namespace)
+			return c.save(archive, cmp.Or(file, name))
+		})
 	cmd.Flags().BoolVar(&source, "source", false, "the source of the package, where it is built, in place of what runs")
 	cmd.Flags().StringVar(&file, "file", "",
 		"where to write it: a file that is not there yet, or - for standard output (default NAME-VERSION.zip)")
@@ -129,33 +115,31 @@ func (c *Call) save(from io.Reader, file string) (err error) {
 }
 
 func (c *Call) versionDelete(k unitKind) *cobra.Command {
-	var namespace string
 	var yes bool
-	cmd := inNamespace(c.get("delete NAME VERSION", "Delete a version, or all, unless something holds one",
+	cmd := c.getIn("delete NAME VERSION", "Delete a version, or all, unless something holds one",
 		"landfall "+k.name+" version delete hello 3\nlandfall "+k.name+" version delete --name hello --version all",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			path, query, err := k.versionOf(in, namespace)
+			path, query, err := k.versionOf(in)
 			if err != nil {
 				return err
 			}
 			return c.delete(ctx, cl, path, query, yes)
-		}), &namespace)
+		})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
 
 func (c *Call) functionDelete(k unitKind) *cobra.Command {
-	var namespace string
 	var yes, force bool
-	cmd := inNamespace(c.get("delete NAME", "Delete a function with its aliases and versions, unless something holds one",
+	cmd := c.getIn("delete NAME", "Delete a function with its aliases and versions, unless something holds one",
 		"landfall function delete hello\nlandfall function delete hello --force",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			query := url.Values{"namespace": {namespace}}
+			query := ofNamespace(in)
 			if force {
 				query.Set("force", "true")
 			}
 			return c.delete(ctx, cl, k.unitPath(in["name"]), query, yes)
-		}), &namespace)
+		})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&force, "force", false, "releases that hold it expire first, but never the live one")
 	return cmd
@@ -174,16 +158,14 @@ func (c *Call) delete(ctx context.Context, cl *client.Client, path string, query
 			return Invalid("nothing was deleted")
 		}
 	}
-	var gone client.Deletion
-	if err := cl.Do(ctx, http.MethodDelete, path+"?"+query.Encode(), nil, &gone); err != nil {
-		return err
-	}
-	return c.Print(gone, func(t *Table) {
-		t.Row("DELETED", "NUMBER")
-		deleted(t, gone)
-		for _, trigger := range gone.Triggers {
-			fmt.Fprintf(c.Stderr, "the %s leads nowhere now\n", printable(trigger.String()))
-		}
+	return ask(ctx, cl, http.MethodDelete, path+"?"+query.Encode(), nil, func(gone client.Deletion) error {
+		return c.Print(gone, func(t *Table) {
+			t.Row("DELETED", "NUMBER")
+			deleted(t, gone)
+			for _, trigger := range gone.Triggers {
+				fmt.Fprintf(c.Stderr, "the %s leads nowhere now\n", printable(trigger.String()))
+			}
+		})
 	})
 }
 
@@ -212,27 +194,27 @@ func (c *Call) agreed(all client.Deletion) bool {
 }
 
 func (c *Call) functionShow(k unitKind) *cobra.Command {
-	var namespace string
-	return inNamespace(c.get("show NAME", "Show a function's aliases and versions",
+	return c.getIn("show NAME", "Show a function's aliases and versions",
 		"landfall function show hello\nlandfall function show hello -o json",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			var m client.FunctionMaster
-			if err := cl.Do(ctx, http.MethodGet, k.unitPath(in["name"])+inQuery(namespace), nil, &m); err != nil {
-				return err
+			path := k.unitPath(in["name"]) + "?" + ofNamespace(in).Encode()
+			return ask(ctx, cl, http.MethodGet, path, nil, c.showFunction)
+		})
+}
+
+func (c *Call) showFunction(m client.FunctionMaster) error {
+	return c.Print(m, func(t *Table) {
+		t.Row("ALIAS", "VERSION", "PERCENT")
+		for _, a := range m.Alias {
+			weight := ""
+			if a.FunctionRef.Weight > 0 {
+				weight = strconv.Itoa(a.FunctionRef.Weight)
 			}
-			return c.Print(m, func(t *Table) {
-				t.Row("ALIAS", "VERSION", "PERCENT")
-				for _, a := range m.Alias {
-					weight := ""
-					if a.FunctionRef.Weight > 0 {
-						weight = strconv.Itoa(a.FunctionRef.Weight)
-					}
-					t.Row(a.Name, a.FunctionRef.Name, weight)
-				}
-				t.section("VERSION")
-				for _, v := range m.Versions {
-					t.Row(v.Name)
-				}
-			})
-		}), &namespace)
+			t.Row(a.Name, a.FunctionRef.Name, weight)
+		}
+		t.section("VERSION")
+		for _, v := range m.Versions {
+			t.Row(v.Name)
+		}
+	})
 }

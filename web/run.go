@@ -96,7 +96,7 @@ func run(r *request) (*view, error) {
 // lines reads what there is of a run's log behind a line.
 func lines(ctx context.Context, api *client.Client, id string, after int64) ([]line, error) {
 	var all []line
-	err := api.FollowAfter(ctx, id, after, true, func(l landfall.LogLine) error {
+	err := api.Follow(ctx, id, after, true, func(l landfall.LogLine) error {
 		all = append(all, line{l.Seq, l.Time, l.Step, spans(l.Text)})
 		return nil
 	})
@@ -127,15 +127,12 @@ func stepLines(r client.Run, end time.Time) []stepLine {
 // runURL is the address of a run's page.
 func runURL(run client.Run) string { return "/runs/" + url.PathEscape(run.ID) }
 
-// retry makes a new run of a commit, and cancel ends one.
-func retry(r *request) (string, error) {
-	var made client.Run
-	err := r.api.Do(r.Context(), http.MethodPost, "/runs/"+url.PathEscape(r.PathValue("id"))+"/retry", nil, &made)
-	return runURL(made), err
-}
-
-func cancel(r *request) (string, error) {
-	var ended client.Run
-	err := r.api.Do(r.Context(), http.MethodPost, "/runs/"+url.PathEscape(r.PathValue("id"))+"/cancel", nil, &ended)
-	return runURL(ended), err
+// doRun does something with a run, and goes to what became of it.
+func doRun(operation string) func(*request) (string, error) {
+	return func(r *request) (string, error) {
+		var after client.Run
+		path := "/runs/" + url.PathEscape(r.PathValue("id")) + operation
+		err := r.api.Do(r.Context(), http.MethodPost, path, nil, &after)
+		return runURL(after), err
+	}
 }

@@ -55,15 +55,7 @@ func (c *Client) Create(ctx context.Context, path string, body, out any) error {
 		return err
 	}
 	headers := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}, "If-None-Match": {"*"}}
-	resp, err := c.askWith(ctx, http.MethodPut, "/api/v1"+path, bytes.NewReader(data), headers)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode >= http.StatusBadRequest {
-		return problemOf(resp)
-	}
-	return decode(resp.Body, out)
+	return c.exchange(ctx, http.MethodPut, "/api/v1"+path, data, headers, out)
 }
 
 // decode reads the JSON of an answer; into nothing for nil.
@@ -148,52 +140,48 @@ func (c *Client) FireEvent(ctx context.Context, event []byte) ([]json.RawMessage
 // may be empty. Errors are those of Do.
 func (c *Client) Publish(ctx context.Context, app, topic, key, contentType string, data []byte) (Stored, error) {
 	var stored Stored
+	path := "/api/v1/apps/" + url.PathEscape(app) + "/messages/" + url.PathEscape(topic)
 	headers := http.Header{"Content-Type": {contentType}, "Idempotency-Key": {key}}
-	resp, err := c.askWith(ctx, http.MethodPost, "/api/v1/apps/"+url.PathEscape(app)+"/messages/"+url.PathEscape(topic),
-		bytes.NewReader(data), headers)
-	if err != nil {
-		return stored, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode >= http.StatusBadRequest {
-		return stored, problemOf(resp)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&stored); err != nil {
-		return stored, &landfall.Error{Op: "client", Message: "the server's answer is not what its API promises", Err: err}
-	}
-	return stored, nil
+	err := c.exchange(ctx, http.MethodPost, path, data, headers, &stored)
+	return stored, err
 }
 
 // eventType is the media type of an event as JSON.
 const eventType = "application/cloudevents+json"
 
-func (c *Client) send(ctx context.Context, method, path string, body any, accept string) (*http.Response, error) {
-	var reader io.Reader
-	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		reader = bytes.NewReader(data)
+// exchange sends a request, and decodes the JSON answer into out.
+func (c *Client) exchange(ctx context.Context, method, path string, data []byte, headers http.Header, out any) error {
+	resp, err := c.accepted(ctx, method, path, bytes.NewReader(data), headers)
+	if err != nil {
+		return err
 	}
-	resp, err := c.ask(ctx, method, "/api/v1"+path, reader, accept)
+	defer func() { _ = resp.Body.Close() }()
+	return decode(resp.Body, out)
+}
+
+// send sends a request below /api/v1, whose body, if any, becomes JSON.
+func (c *Client) send(ctx context.Context, method, path string, body any, accept string) (*http.Response, error) {
+	headers := http.Header{"Accept": {accept}}
+	if body == nil {
+		return c.accepted(ctx, method, "/api/v1"+path, nil, headers)
+	}
+	data, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode >= http.StatusBadRequest {
+	headers.Set("Content-Type", "application/json")
+	return c.accepted(ctx, method, "/api/v1"+path, bytes.NewReader(data), headers)
+}
+
+// accepted is askWith, with the server's error for an answer that is one.
+func (c *Client) accepted(ctx context.Context, method, path string, body io.Reader,
+	headers http.Header) (*http.Response, error) {
+	resp, err := c.askWith(ctx, method, path, body, headers)
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
 		defer func() { _ = resp.Body.Close() }()
 		return nil, problemOf(resp)
 	}
-	return resp, nil
-}
-
-// ask sends a request, whose body, if any, is JSON.
-func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, accept string) (*http.Response, error) {
-	headers := http.Header{"Accept": {accept}}
-	if body != nil {
-		headers.Set("Content-Type", "application/json")
-	}
-	return c.askWith(ctx, method, path, body, headers)
+	return resp, err
 }
 
 // askWith sends a request with headers; what of them is empty is left out.
@@ -262,28 +250,28 @@ func kindNamed(name string, status int) landfall.Kind {
 	return landfall.Internal
 }
 
-// Follow calls line for each line of a run's log, from the start, until the run is over or ctx ends. With once it
+// Follow calls line for each line of a run's log behind number after, until the run is over or ctx ends. With once it
 // returns at the end of what there is.
-func (c *Client) Follow(ctx context.Context, run string, once bool, line func(landfall.LogLine) error) error {
-	return c.FollowAfter(ctx, run, 0, once, line)
+func (c *Client) Follow(ctx context.Context, run string, after int64, once bool,
+	line func(landfall.LogLine) error) error {
+	return follow(ctx, c, fmt.Sprintf("/runs/%s/log?after=%d&follow=%t", url.PathEscape(run), after, !once), line)
 }
 
-// FollowAfter is Follow from the line behind number after.
-func (c *Client) FollowAfter(ctx context.Context, run string, after int64, once bool,
-	line func(landfall.LogLine) error) error {
-	path := fmt.Sprintf("/runs/%s/log?after=%d&follow=%t", url.PathEscape(run), after, !once)
+// FollowExecutions calls piece for each piece of the log at a path of an execution or of a function, as it comes, until
+// there will be no more or ctx ends.
+func (c *Client) FollowExecutions(ctx context.Context, path string, piece func(landfall.ExecutionLog) error) error {
+	return follow(ctx, c, path, piece)
+}
+
+// follow calls hand for each server-sent event at a path.
+func follow[T any](ctx context.Context, c *Client, path string, hand func(T) error) error {
 	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/event-stream")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return eachEvent(resp.Body, line)
-}
-
-// eachEvent calls hand for each server-sent event.
-func eachEvent[T any](events io.Reader, hand func(T) error) error {
 	const maxLine = 1 << 20
-	scanner := bufio.NewScanner(events)
+	scanner := bufio.NewScanner(resp.Body)
 	scanner.Buffer(nil, maxLine)
 	for scanner.Scan() {
 		data, ok := strings.CutPrefix(scanner.Text(), "data:")
@@ -299,17 +287,6 @@ func eachEvent[T any](events io.Reader, hand func(T) error) error {
 		}
 	}
 	return scanner.Err()
-}
-
-// FollowExecutions calls piece for each piece of the log at a path of an execution or of a function, as it comes, until
-// there will be no more or ctx ends.
-func (c *Client) FollowExecutions(ctx context.Context, path string, piece func(landfall.ExecutionLog) error) error {
-	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/event-stream")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return eachEvent(resp.Body, piece)
 }
 
 func (c *Client) client() *http.Client {

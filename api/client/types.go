@@ -179,13 +179,7 @@ type File struct {
 }
 
 // ChangedFile is one file that differs between two versions of a static unit or package.
-type ChangedFile struct {
-	Unit   landfall.UnitID     `json:"unit"`
-	Path   string              `json:"path"`
-	Change landfall.ChangeKind `json:"change" enum:"added,changed,removed"`
-	Before int64               `json:"before" doc:"bytes; 0 for what was added"`
-	After  int64               `json:"after" doc:"bytes; 0 for what was removed"`
-}
+type ChangedFile = landfall.ChangedFile
 
 // Move is one movement of a pointer.
 type Move = landfall.Move

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -61,13 +60,5 @@ func (c *Client) sendPart(ctx context.Context, file io.ReaderAt, u *Upload) erro
 	}
 	headers := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/octet-stream"}}
 	path := fmt.Sprintf("/api/v1/uploads/%s?offset=%d", u.ID, u.Offset)
-	response, err := c.askWith(ctx, http.MethodPatch, path, bytes.NewReader(part), headers)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode >= http.StatusBadRequest {
-		return problemOf(response)
-	}
-	return decode(response.Body, u)
+	return c.exchange(ctx, http.MethodPatch, path, part, headers, u)
 }
