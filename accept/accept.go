@@ -29,8 +29,8 @@ func (acceptor *Acceptor) accept(
 		return "", err
 	}
 	if app.OfNamespace() && (push.Apply == nil || len(push.Apply.Versions) == 0) {
-		return "", &landfall.Error{Op: "accept.Accept", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s is a namespace: its functions and packages are made by hand (landfall function version create)", app.Name)}
+		return "", landfall.Errorf("accept.Accept", landfall.Conflict,
+			"%s is a namespace: its functions and packages are made by hand (landfall function version create)", app.Name)
 	}
 	push.Accepted = acceptor.Now()
 	for _, sha := range []*landfall.CommitSHA{&push.Before, &push.After} {

@@ -27,7 +27,7 @@ func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (
 	const op landfall.Op = "accept.Open"
 	t, err := r.DB.Token(ctx, token)
 	if landfall.Is(err, landfall.NotFound) {
-		err = &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known"}
+		err = landfall.Errorf(op, landfall.Unauthorized, "the token is not known")
 	}
 	if err != nil {
 		return remote.Repository{}, err
@@ -45,16 +45,15 @@ func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (
 		scope = landfall.ScopeDeploy
 	}
 	if !t.Allows(scope, app.ID) {
-		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Forbidden,
-			Message: fmt.Sprintf("the token lacks the scope %s for %q", scope, name)}
+		return remote.Repository{}, landfall.Errorf(op, landfall.Forbidden, "the token lacks the scope %s for %q", scope,
+			name)
 	}
 	if !app.Deleted.IsZero() {
-		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict,
-			Message: fmt.Sprintf("the app %q was deleted", name)}
+		return remote.Repository{}, landfall.Errorf(op, landfall.Conflict, "the app %q was deleted", name)
 	}
 	if write && app.OfNamespace() {
-		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict,
-			Message: fmt.Sprintf("%q is a namespace, and no app: push to an app", name)}
+		return remote.Repository{}, landfall.Errorf(op, landfall.Conflict, "%q is a namespace, and no app: push to an app",
+			name)
 	}
 	pushed := false
 	if app.Repository == "" {
@@ -87,7 +86,7 @@ func noApp(op landfall.Op, name, meant string) error {
 	if meant != "" {
 		remedy = fmt.Sprintf("did you mean %q? Otherwise %s", meant, remedy)
 	}
-	return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q; %s", name, remedy)}
+	return landfall.Errorf(op, landfall.NotFound, "there is no app %q; %s", name, remedy)
 }
 
 // Check implements remote.Receiver: an app with an external repository only takes applies here. A process that is
@@ -101,15 +100,14 @@ func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, up
 		return err
 	}
 	if !app.Deleted.IsZero() {
-		return &landfall.Error{Op: "accept.Check", Kind: landfall.Conflict,
-			Message: fmt.Sprintf("the app %q was deleted", app.Name)}
+		return landfall.Errorf("accept.Check", landfall.Conflict, "the app %q was deleted", app.Name)
 	}
 	for _, u := range updates {
 		_, isBranch := u.Ref.Branch()
 		_, isTag := u.Ref.Tag()
 		if (isBranch || isTag) && app.Repository != "" {
-			return &landfall.Error{Op: "accept.Check", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"the repository of %s is %s: push there", app.Name, app.Repository)}
+			return landfall.Errorf("accept.Check", landfall.Invalid, "the repository of %s is %s: push there", app.Name,
+				app.Repository)
 		}
 	}
 	crashpoint.Here("remote.checked")

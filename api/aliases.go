@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func (p Pointing) weights() ([]versioning.Weight, error) {
 	const all = 100
 	switch {
 	case p.Version != "" && len(p.Weights) > 0:
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "an alias has a version or weights, not both"}
+		return nil, landfall.Errorf("api", landfall.Invalid, "an alias has a version or weights, not both")
 	case p.Version != "":
 		return []versioning.Weight{{Selector: p.Version, Percent: all}}, nil
 	}
@@ -133,10 +132,9 @@ func needlessLive(ctx context.Context, tx *store.Tx, row store.Unit, alias strin
 		}
 		for _, s := range served {
 			if s.Release == app.Live && leadsTo(s, landfall.Reference{Name: row.Unit.Name, Selector: alias}) {
-				return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-					"the %s of the live release %s leads to %s:%s: let it name another version first, or move the alias (landfall "+
-						"function alias update)",
-					s.Unit, app.Live, row.Unit.Name, alias)}
+				return landfall.Errorf("api", landfall.Conflict, "the %s of the live release %s leads to %s:%s: let it name "+
+					"another version first, or move the alias (landfall function alias update)", s.Unit, app.Live, row.Unit.Name,
+					alias)
 			}
 		}
 	}

@@ -205,13 +205,11 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 		return app, err
 	}
 	if app.Namespace == app.Name {
-		return app, &landfall.Error{Op: "api", Kind: landfall.Conflict,
-			Message: "an app and its namespace need different names"}
+		return app, landfall.Errorf("api", landfall.Conflict, "an app and its namespace need different names")
 	}
 	for _, folder := range []string{app.Specs, app.Folder} {
 		if slices.Contains(strings.Split(folder, "/"), "..") {
-			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("%q leaves the repository", folder)}
+			return app, landfall.Errorf("api", landfall.Invalid, "%q leaves the repository", folder)
 		}
 	}
 	if app.Branch != "" {
@@ -221,14 +219,12 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 	}
 	if app.Repository == "" {
 		if n.Username != "" || n.Password != "" {
-			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid,
-				Message: "a user name or token for a repository was given, " +
-					"and no repository: name its address with --repo, or leave them out for the built-in remote"}
+			return app, landfall.Errorf("api", landfall.Invalid, "a user name or token for a repository was given, and no "+
+				"repository: name its address with --repo, or leave them out for the built-in remote")
 		}
 		if a.Repositories == nil {
-			return app, &landfall.Error{Op: "api", Kind: landfall.Unavailable,
-				Message: "the built-in remote is off because the " +
-					"server has no git: install git there, or name a repository with --repo"}
+			return app, landfall.Errorf("api", landfall.Unavailable,
+				"the built-in remote is off because the server has no git: install git there, or name a repository with --repo")
 		}
 		return app, nil
 	}
@@ -237,7 +233,7 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 
 func checkBranch(branch string) error {
 	if _, err := landfall.ParseRefName(landfall.BranchPrefix + branch); err != nil {
-		return &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a branch", branch)}
+		return landfall.Errorf("api", landfall.Invalid, "%q cannot be a branch", branch)
 	}
 	return nil
 }
@@ -272,8 +268,8 @@ func (a *api) setCredentials(ctx context.Context, app landfall.App, in *struct {
 	Body client.Credentials
 }) (*body[client.App], error) {
 	if app.Repository == "" {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"the repository of %s is the built-in remote, which takes the token of this server", app.Name)}
+		return nil, landfall.Errorf("api", landfall.Invalid,
+			"the repository of %s is the built-in remote, which takes the token of this server", app.Name)
 	}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {
@@ -352,9 +348,8 @@ func (a *api) deleteApp(ctx context.Context, app landfall.App, in *struct {
 	Force bool `query:"force" doc:"required: the app's addresses answer 410 from then on, and what it stored is removed"`
 }) (*body[client.App], error) {
 	if !in.Force {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"deleting %s ends its runs, closes all its addresses and removes what it stored, and the name stays reserved: "+
-				"say --force", app.Name)}
+		return nil, landfall.Errorf("api", landfall.Conflict, "deleting %s ends its runs, closes all its addresses and "+
+			"removes what it stored, and the name stays reserved: say --force", app.Name)
 	}
 	if err := a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
 		return nil, err
@@ -396,7 +391,7 @@ func parseCursor(cursor string) (time.Time, error) {
 }
 
 func wrongCursor() error {
-	return &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "the cursor is not one that this API gave"}
+	return landfall.Errorf("api", landfall.Invalid, "the cursor is not one that this API gave")
 }
 
 // GroupPath names an app version.
@@ -440,8 +435,7 @@ func (a *api) state(ctx context.Context, app landfall.App, in *struct {
 	if at, err := time.Parse(time.RFC3339, in.At); err == nil {
 		apply, err := a.DB.LastApply(ctx, app.ID, "", at)
 		if landfall.Is(err, landfall.NotFound) {
-			err = &landfall.Error{Op: "api", Kind: landfall.NotFound,
-				Message: fmt.Sprintf("nothing was applied to production before %s", in.At)}
+			err = landfall.Errorf("api", landfall.NotFound, "nothing was applied to production before %s", in.At)
 		}
 		if err != nil {
 			return nil, err

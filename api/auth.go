@@ -28,7 +28,7 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 			if kind == landfall.Unauthorized {
 				ctx.SetHeader(auth.Challenge())
 			}
-			p := toHTTP(&landfall.Error{Op: "api", Kind: kind, Message: message})
+			p := toHTTP(landfall.Errorf("api", kind, "%s", message))
 			ctx.SetHeader("Content-Type", "application/problem+json")
 			ctx.SetStatus(p.GetStatus())
 			_ = h.Marshal(ctx.BodyWriter(), "application/json", p)
@@ -65,8 +65,8 @@ func (a *api) asking(ctx huma.Context) (landfall.Token, error) {
 	}
 	secret := auth.Bearer(ctx.Header("Authorization"))
 	if secret == "" {
-		return landfall.Token{}, &landfall.Error{Op: "api", Kind: landfall.Unauthorized,
-			Message: "send a token: Authorization: Bearer TOKEN (landfall login keeps one for the command line)"}
+		return landfall.Token{}, landfall.Errorf("api", landfall.Unauthorized,
+			"send a token: Authorization: Bearer TOKEN (landfall login keeps one for the command line)")
 	}
 	return auth.Token(ctx.Context(), a.DB, secret)
 }
@@ -81,7 +81,7 @@ func caller(ctx context.Context) landfall.Token {
 func (a *api) app(ctx context.Context, name string, scope landfall.Scope) (landfall.App, error) {
 	app, err := a.anyApp(ctx, name, scope)
 	if err == nil && !app.Deleted.IsZero() {
-		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", name)}
+		err = landfall.Errorf("api", landfall.NotFound, "the app %q was deleted", name)
 	}
 	if err == nil && scope != landfall.ScopeRead {
 		err = noNamespace(app)
@@ -94,9 +94,9 @@ func noNamespace(app landfall.App) error {
 	if !app.OfNamespace() {
 		return nil
 	}
-	return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
+	return landfall.Errorf("api", landfall.Conflict,
 		"%s is a namespace, and no app: its functions and packages are made by hand (landfall function version create)",
-		app.Name)}
+		app.Name)
 }
 
 // anyApp is app, also for one that was deleted.
@@ -109,8 +109,7 @@ func (a *api) anyApp(ctx context.Context, name string, scope landfall.Scope) (la
 }
 
 func forbidden(scope landfall.Scope, what string) error {
-	return &landfall.Error{Op: "api", Kind: landfall.Forbidden,
-		Message: fmt.Sprintf("the token lacks the scope %s for %s", scope, what)}
+	return landfall.Errorf("api", landfall.Forbidden, "the token lacks the scope %s for %s", scope, what)
 }
 
 // installation admits only tokens that are good for every app.

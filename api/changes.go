@@ -112,8 +112,7 @@ func (u units) download(ctx context.Context, v landfall.Version, which string) (
 
 // archive returns an archive of a package's version, or of the package of a function's version.
 func (u units) archive(ctx context.Context, v landfall.Version, which string) (landfall.Archive, error) {
-	none := &landfall.Error{Op: "api", Kind: landfall.NotFound,
-		Message: fmt.Sprintf("%s no. %d has no %s archive", v.Unit, v.Number, which)}
+	none := landfall.Errorf("api", landfall.NotFound, "%s no. %d has no %s archive", v.Unit, v.Number, which)
 	if u.kind == landfall.FunctionUnit {
 		var err error
 		if v, err = u.packageOf(ctx, v); landfall.Is(err, landfall.NotFound) {

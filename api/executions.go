@@ -51,8 +51,7 @@ func (a *api) function(ctx context.Context, ref landfall.Reference, scope landfa
 		return err
 	}
 	if err != nil || !caller(ctx).Allows(scope, row.App) {
-		return &landfall.Error{Op: "api", Kind: landfall.NotFound,
-			Message: fmt.Sprintf("there is no %s in the namespace %q", id, ref.Namespace)}
+		return landfall.Errorf("api", landfall.NotFound, "there is no %s in the namespace %q", id, ref.Namespace)
 	}
 	return nil
 }
@@ -171,12 +170,12 @@ func (a *api) execution(ctx context.Context, id string, scope landfall.Scope) (l
 	case 1:
 		return a.DB.Execution(ctx, found[0].ID)
 	}
-	return landfall.Execution{}, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"more than one execution begins with %s, such as %s and %s: write more of it", id, found[0].ID, found[1].ID)}
+	return landfall.Execution{}, landfall.Errorf("api", landfall.Invalid,
+		"more than one execution begins with %s, such as %s and %s: write more of it", id, found[0].ID, found[1].ID)
 }
 
 func noExecution(id string) error {
-	return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: "there is no execution " + id}
+	return landfall.Errorf("api", landfall.NotFound, "there is no execution %s", id)
 }
 
 // beginsExecution reports whether a text may be the beginning of an execution's id: it is as long as logs show it, or
@@ -225,8 +224,7 @@ func (a *api) createExecution(ctx context.Context,
 	for !x.State.Final() {
 		select {
 		case <-ctx.Done():
-			return nil, &landfall.Error{Op: "api", Kind: landfall.Canceled,
-				Message: "the execution " + x.ID + " goes on; nobody waits for it any more"}
+			return nil, landfall.Errorf("api", landfall.Canceled, "the execution %s goes on; nobody waits for it any more", x.ID)
 		case <-tick.C:
 		}
 		if x, err = a.DB.Execution(ctx, x.ID); err != nil {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 
@@ -76,8 +75,7 @@ func (u units) fnRow(ctx context.Context, in FnFunctionPath, scope landfall.Scop
 }
 
 func (u units) missing(row store.Unit) error {
-	return &landfall.Error{Op: "api", Kind: landfall.NotFound,
-		Message: fmt.Sprintf("production has no %s in the namespace %q", row.Unit, row.Namespace)}
+	return landfall.Errorf("api", landfall.NotFound, "production has no %s in the namespace %q", row.Unit, row.Namespace)
 }
 
 func (u units) fnFunction(ctx context.Context, row store.Unit) (client.FnFunction, error) {
@@ -178,9 +176,9 @@ func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfa
 			return landfall.App{}, err
 		}
 		if like.Name == "" {
-			return landfall.App{}, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
+			return landfall.App{}, landfall.Errorf("api", landfall.NotFound,
 				"there is no function %s in the namespace %q: a push makes it, or give in image the one that it is to be like",
-				in.Function, in.Namespace)}
+				in.Function, in.Namespace)
 		}
 		row, err = u.fnRow(ctx, FnFunctionPath{in.NamespacePath, like.Name}, landfall.ScopeDeploy)
 	}
@@ -198,8 +196,7 @@ func (u units) free(ctx context.Context, in FnFunctionPath) error {
 	}
 	_, held, err := u.DB.HasVersions(ctx, row.ID)
 	if err == nil && held {
-		err = &landfall.Error{Op: "api", Kind: landfall.Conflict,
-			Message: fmt.Sprintf("the name %s is taken in the namespace %q", in.Function, in.Namespace)}
+		err = landfall.Errorf("api", landfall.Conflict, "the name %s is taken in the namespace %q", in.Function, in.Namespace)
 	}
 	return err
 }
@@ -215,9 +212,9 @@ func (u units) checkConfig(ctx context.Context, app landfall.App, given map[stri
 	}
 	config, err := spec.ReadConfigVersion(stored)
 	if err == nil && !maps.Equal(config, given) {
-		err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"the configuration of a function is its app's: set it with PUT /ns/%s/apps/%s, or in a trigger",
-			app.Namespace, app.Name)}
+		err = landfall.Errorf("api", landfall.Invalid,
+			"the configuration of a function is its app's: set it with PUT /ns/%s/apps/%s, or in a trigger", app.Namespace,
+			app.Name)
 	}
 	return err
 }

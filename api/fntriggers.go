@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -79,8 +78,7 @@ func (a *api) fnTrigger(ctx context.Context, app landfall.App, name string) (cli
 	}
 	i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit.Name == name })
 	if i < 0 {
-		return client.FnTrigger{}, &landfall.Error{Op: "api", Kind: landfall.NotFound,
-			Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
+		return client.FnTrigger{}, landfall.Errorf("api", landfall.NotFound, "%s has no trigger %q", app.Name, name)
 	}
 	return a.fnTriggerOf(ctx, app, units[i])
 }
@@ -181,8 +179,8 @@ func (a *api) triggerFields(app landfall.App, kind landfall.UnitKind, t client.F
 	fields["functionref"] = ref
 	set := func(of landfall.UnitKind, name string, value any, given bool) {
 		if given && of != "" && of != kind && err == nil {
-			err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"a trigger of the kind %s has no %s, which is for the kind %s", kind, name, of)}
+			err = landfall.Errorf("api", landfall.Invalid, "a trigger of the kind %s has no %s, which is for the kind %s", kind,
+				name, of)
 		}
 		if given {
 			fields[name] = value
@@ -221,8 +219,8 @@ func (a *api) functionRef(app landfall.App, t client.FnTrigger) (map[string]any,
 		return map[string]any{"functionweights": weights}, nil
 	}
 	if len(t.Weights) > 0 || t.Function == "" {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "a trigger has a function or weights: " +
-			"function is NAME or NAME:VERSION, weights are for example {\"hello:1\": 90, \"hello:2\": 10}"}
+		return nil, landfall.Errorf("api", landfall.Invalid, "a trigger has a function or weights: function is NAME or "+
+			"NAME:VERSION, weights are for example {\"hello:1\": 90, \"hello:2\": 10}")
 	}
 	ref, err := a.reference(app.Namespace, t.Function)
 	return map[string]any{"name": ref.Name, "version": ref.Selector}, err

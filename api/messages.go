@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -80,8 +79,7 @@ func (a *api) readMessages(ctx context.Context, app landfall.App, in *struct {
 	if in.Cursor != "" {
 		var err error
 		if after, err = strconv.ParseUint(in.Cursor, 10, 64); err != nil {
-			return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("the cursor %q is none of this list", in.Cursor)}
+			return nil, landfall.Errorf("api", landfall.Invalid, "the cursor %q is none of this list", in.Cursor)
 		}
 	}
 	messages, more, err := a.Queues.Read(ctx, app, in.Topic, after, in.Limit)

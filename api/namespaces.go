@@ -140,8 +140,7 @@ func (a *api) namespace(ctx context.Context, name string) (store.Namespace, erro
 		return store.Namespace{}, err
 	}
 	if !sees(name) {
-		return store.Namespace{}, &landfall.Error{Op: "api", Kind: landfall.NotFound,
-			Message: fmt.Sprintf("there is no namespace %q", name)}
+		return store.Namespace{}, landfall.Errorf("api", landfall.NotFound, "there is no namespace %q", name)
 	}
 	return a.DB.Namespace(ctx, name)
 }
@@ -185,8 +184,7 @@ func (a *api) putNamespace(ctx context.Context, in *struct {
 			err = tx.EnsureNamespace(ctx, in.Namespace, a.Now().UnixMicro())
 		}
 		if !added && in.IfNoneMatch != "" && err == nil {
-			err = &landfall.Error{Op: "api", Kind: landfall.Conflict,
-				Message: fmt.Sprintf("there is a namespace %q already", in.Namespace)}
+			err = landfall.Errorf("api", landfall.Conflict, "there is a namespace %q already", in.Namespace)
 		}
 		if err == nil {
 			n, err = tx.Namespace(ctx, in.Namespace)
@@ -201,8 +199,8 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 		return nil, err
 	}
 	if in.Namespace == landfall.DefaultNamespace {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict,
-			Message: "the namespace default is there always: what names no namespace is in it"}
+		return nil, landfall.Errorf("api", landfall.Conflict,
+			"the namespace default is there always: what names no namespace is in it")
 	}
 	return nil, a.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Namespace(ctx, in.Namespace); err != nil {
@@ -215,8 +213,7 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 // fnApp returns a living app of a namespace for a request that needs the scope on it. What the token may not read is
 // not there.
 func (a *api) fnApp(ctx context.Context, in FnAppPath, scope landfall.Scope) (landfall.App, error) {
-	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound,
-		Message: fmt.Sprintf("there is no app %q in the namespace %q", in.App, in.Namespace)}
+	missing := landfall.Errorf("api", landfall.NotFound, "there is no app %q in the namespace %q", in.App, in.Namespace)
 	app, err := a.DB.AppByName(ctx, in.App)
 	switch {
 	case err != nil && landfall.KindOf(err) != landfall.NotFound:
@@ -298,8 +295,8 @@ func storedAnnotations(annotations map[string]any) (string, error) {
 	}
 	data, err := json.Marshal(annotations)
 	if err == nil && len(data) > maxAnnotations {
-		err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"the annotations have %d bytes; at most %d are kept", len(data), maxAnnotations)}
+		err = landfall.Errorf("api", landfall.Invalid, "the annotations have %d bytes; at most %d are kept", len(data),
+			maxAnnotations)
 	}
 	return string(data), err
 }
@@ -367,8 +364,8 @@ func (a *api) putFnApp(ctx context.Context, in *struct {
 // same fails with Invalid when a body names something else than the path; a body may name nothing.
 func same(field, given, path string) error {
 	if given != "" && given != path {
-		return &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s is %q in the body and %q in the path: a name does not change", field, given, path)}
+		return landfall.Errorf("api", landfall.Invalid, "%s is %q in the body and %q in the path: a name does not change",
+			field, given, path)
 	}
 	return nil
 }
@@ -382,9 +379,8 @@ func (a *api) addFnApp(ctx context.Context, in FnAppPath, body client.FnApp, ann
 		return landfall.App{}, err
 	}
 	if len(body.Config) > 0 {
-		return landfall.App{}, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"configuration is a part of an app's versions, and %s has none yet: make it without config, push it, and set "+
-				"config then", in.App)}
+		return landfall.App{}, landfall.Errorf("api", landfall.Conflict, "configuration is a part of an app's versions, and "+
+			"%s has none yet: make it without config, push it, and set config then", in.App)
 	}
 	if _, err := a.makeApp(ctx, client.NewApp{Name: in.App, Namespace: in.Namespace}, annotations); err != nil {
 		return landfall.App{}, err
@@ -427,9 +423,8 @@ func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error)
 		return nil, err
 	}
 	if len(releases) > 0 {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s has %d accessible releases, whose addresses would close: landfall app delete %[1]s --force, or DELETE "+
-				"/apps/%[1]s?force=true", app.Name, len(releases))}
+		return nil, landfall.Errorf("api", landfall.Conflict, "%s has %d accessible releases, whose addresses would close: "+
+			"landfall app delete %[1]s --force, or DELETE /apps/%[1]s?force=true", app.Name, len(releases))
 	}
 	return nil, a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name)
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -112,16 +111,15 @@ func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall
 		}
 		for _, g := range groups {
 			if g.Commit != groups[0].Commit {
-				return "", &landfall.Error{Op: "api", Kind: landfall.Invalid,
-					Message: fmt.Sprintf("%s begins several commits; give more digits", name)}
+				return "", landfall.Errorf("api", landfall.Invalid, "%s begins several commits; give more digits", name)
 			}
 		}
 		if len(groups) > 0 {
 			return groups[0].UID, nil
 		}
 	}
-	return "", &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
-		"%s has no release, tag or commit %q; there are: landfall release list %s", app.Name, name, app.Name)}
+	return "", landfall.Errorf("api", landfall.NotFound,
+		"%s has no release, tag or commit %q; there are: landfall release list %s", app.Name, name, app.Name)
 }
 
 func (a *api) listReleases(ctx context.Context, app landfall.App, _ *AppPath) (*body[page[client.Release]], error) {
@@ -271,8 +269,7 @@ func (a *api) tag(ctx context.Context, app landfall.App, in *struct {
 	Body pointerBody
 }) (*body[client.App], error) {
 	if n := utf8.RuneCountInString(in.Tag); n > maxTag {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("a tag has at most %d characters, not %d", maxTag, n)}
+		return nil, landfall.Errorf("api", landfall.Invalid, "a tag has at most %d characters, not %d", maxTag, n)
 	}
 	uid, err := a.find(ctx, app, in.Body.Release)
 	if err != nil {
@@ -290,12 +287,11 @@ func (a *api) tag(ctx context.Context, app landfall.App, in *struct {
 func (a *api) untag(ctx context.Context, app landfall.App, in *TagPath) (*body[client.App], error) {
 	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		if in.Tag == landfall.LivePointer {
-			return &landfall.Error{Op: "api", Kind: landfall.Conflict,
-				Message: "live cannot be removed; make another release live"}
+			return landfall.Errorf("api", landfall.Conflict, "live cannot be removed; make another release live")
 		}
 		removed, err := deploy.RemoveTag(ctx, tx, app.ID, in.Tag, a.mover(ctx, "", "untagged"))
 		if err == nil && !removed {
-			return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no tag %q", in.Tag)}
+			return landfall.Errorf("api", landfall.NotFound, "there is no tag %q", in.Tag)
 		}
 		return err
 	})

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -229,8 +228,7 @@ func applyPush(app landfall.App, in client.Apply, actor string) (landfall.Push, 
 	}
 	if in.Branch != "" {
 		if _, err := landfall.ParseRefName(landfall.BranchPrefix + in.Branch); err != nil {
-			return landfall.Push{}, &landfall.Error{Op: "api", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("%q cannot be a branch", in.Branch)}
+			return landfall.Push{}, landfall.Errorf("api", landfall.Invalid, "%q cannot be a branch", in.Branch)
 		}
 	}
 	return landfall.Push{

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -76,8 +75,7 @@ func (a *api) registerVersions(h huma.API) {
 // without ones that are only held, is not there.
 func (u units) row(ctx context.Context, namespace, name string) (row store.Unit, tracked bool, err error) {
 	id := landfall.UnitID{Kind: u.kind, Name: name}
-	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound,
-		Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
+	missing := landfall.Errorf("api", landfall.NotFound, "there is no %s in the namespace %q", id, namespace)
 	if row, err = u.DB.UnitInNamespace(ctx, namespace, id); err != nil {
 		if landfall.Is(err, landfall.NotFound) {
 			return row, false, missing
@@ -157,8 +155,8 @@ func (u units) versions(ctx context.Context, in *VersionsPath) (*body[page[clien
 		return nil, err
 	}
 	if !tracked {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
-			"%s left the spec; releases still hold some of its versions, which answer by their uid", row.Unit)}
+		return nil, landfall.Errorf("api", landfall.NotFound,
+			"%s left the spec; releases still hold some of its versions, which answer by their uid", row.Unit)
 	}
 	var after int64
 	if in.Cursor != "" {
@@ -191,8 +189,7 @@ func (u units) tracker(ctx context.Context, in *UnitPath) (*body[client.Tracker]
 		return nil, err
 	}
 	if !tracked {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound,
-			Message: fmt.Sprintf("%s left the spec: it has no tracker", row.Unit)}
+		return nil, landfall.Errorf("api", landfall.NotFound, "%s left the spec: it has no tracker", row.Unit)
 	}
 	versions, err := u.DB.Versions(ctx, row.ID, false)
 	if err != nil {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"landfall.dev/landfall"
@@ -23,9 +22,9 @@ func (w *Waiters) Enter(ctx context.Context, token landfall.Token) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of[token.Hash] >= mostWaiting {
-		return &landfall.Error{Op: "api", Kind: landfall.Unavailable, Message: fmt.Sprintf(
+		return landfall.Errorf("api", landfall.Unavailable,
 			"%d requests of the token %q wait for a log or an execution, which is the limit; try again when one of them is over",
-			mostWaiting, token.Name)}
+			mostWaiting, token.Name)
 	}
 	if w.of == nil {
 		w.of = map[landfall.Digest]int{}

@@ -75,8 +75,7 @@ type outputs struct {
 }
 
 func (o *outputs) invalid(format string, args ...any) error {
-	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,
-		Message: "the build of " + o.What + " " + fmt.Sprintf(format, args...)}
+	return landfall.Errorf("pipeline.build", landfall.Invalid, "the build of %s %s", o.What, fmt.Sprintf(format, args...))
 }
 
 // displayPath returns the path of an output as the author of the command knows it.
@@ -161,10 +160,8 @@ func Deployed(what string, made []landfall.File) ([]builder.ArchiveFile, error) 
 	for _, link := range deployed.Links() {
 		if _, inside := deployed.Follow(link); !inside {
 			f, _ := deployed.File(link)
-			return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"the build of %s made the symbolic link %s, which leads out of DEPLOY_PKG, to %s, and back: name what it leads "+
-					"to from its own folder",
-				what, link, f.Target)}
+			return nil, landfall.Errorf("pipeline.build", landfall.Invalid, "the build of %s made the symbolic link %s, which "+
+				"leads out of DEPLOY_PKG, to %s, and back: name what it leads to from its own folder", what, link, f.Target)
 		}
 	}
 	return files, nil

@@ -5,7 +5,6 @@ package auth
 import (
 	"context"
 	"crypto/subtle"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -78,12 +77,11 @@ func Token(ctx context.Context, tokens Tokens, secret string) (landfall.Token, e
 // Scoped is Token, and Forbidden when the token has a scope on no app.
 func Scoped(ctx context.Context, tokens Tokens, secret string, scope landfall.Scope) (landfall.Token, error) {
 	if secret == "" {
-		return landfall.Token{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized,
-			Message: "send a token: Authorization: Bearer TOKEN"}
+		return landfall.Token{}, landfall.Errorf(op, landfall.Unauthorized, "send a token: Authorization: Bearer TOKEN")
 	}
 	token, err := Token(ctx, tokens, secret)
 	if err == nil && !token.Allows(scope, token.App) {
-		err = &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s", scope)}
+		err = landfall.Errorf(op, landfall.Forbidden, "the token lacks the scope %s", scope)
 	}
 	return token, err
 }
@@ -116,10 +114,10 @@ func signedIn(err error) error {
 func MayRead(ctx context.Context, tokens Tokens, token landfall.Token, app string) error {
 	owner, err := tokens.AppByName(ctx, app)
 	if err == nil && !owner.Deleted.IsZero() {
-		err = &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", app)}
+		err = landfall.Errorf(op, landfall.NotFound, "the app %q was deleted", app)
 	}
 	if err == nil && !token.Allows(landfall.ScopeRead, owner.ID) {
-		err = &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: "the token may not read the app " + app}
+		err = landfall.Errorf(op, landfall.Forbidden, "the token may not read the app %s", app)
 	}
 	return err
 }
@@ -140,7 +138,7 @@ func MayCall(r *http.Request, tokens Tokens, app string, access landfall.Access)
 	}
 	token, err := Scoped(r.Context(), tokens, BearerOf(r), landfall.ScopeInvoke)
 	if err == nil && !token.Allows(landfall.ScopeInvoke, owner.ID) {
-		err = &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: "the token is for another app"}
+		err = landfall.Errorf(op, landfall.Forbidden, "the token is for another app")
 	}
 	return err
 }
@@ -150,10 +148,7 @@ func MayCall(r *http.Request, tokens Tokens, app string, access landfall.Access)
 func MayUse(ctx context.Context, tokens Tokens, secret string, scope landfall.Scope, f *landfall.Function) error {
 	token, err := Scoped(ctx, tokens, secret, scope)
 	if err == nil && f != nil && !token.Allows(scope, f.App) {
-		err = &landfall.Error{
-			Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no function %s in the namespace %q", f.Name,
-				f.Namespace),
-		}
+		err = landfall.Errorf(op, landfall.NotFound, "there is no function %s in the namespace %q", f.Name, f.Namespace)
 	}
 	return err
 }

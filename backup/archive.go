@@ -161,8 +161,7 @@ func parseEntry(h *tar.Header) (Entry, error) {
 
 // damagedError is the error of a malformed archive.
 func damagedError(format string, args ...any) error {
-	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid,
-		Message: "the backup cannot be used: " + fmt.Sprintf(format, args...)}
+	return landfall.Errorf("backup.Read", landfall.Invalid, "the backup cannot be used: %s", fmt.Sprintf(format, args...))
 }
 
 // sum is the digest over all entries, in their order.
@@ -337,8 +336,7 @@ func finish(archive, packed io.Reader, digest string, read Totals) (Totals, erro
 		return read, truncatedError(err)
 	}
 	if e.Problem != "" {
-		return read, &landfall.Error{Op: "backup.Read", Kind: landfall.Unavailable,
-			Message: "the backup was broken off: " + e.Problem}
+		return read, landfall.Errorf("backup.Read", landfall.Unavailable, "the backup was broken off: %s", e.Problem)
 	}
 	read.Rows = e.Rows
 	if e.Digest != digest || e.Totals != read {

@@ -3,7 +3,6 @@ package backup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -53,9 +52,8 @@ func CheckFinished(data string) error {
 	case err != nil:
 		return failed("the data folder cannot be read", err)
 	}
-	return &landfall.Error{Op: "backup.CheckFinished", Kind: landfall.Conflict, Message: fmt.Sprintf(
-		"the data folder %s is that of a restore that did not end: remove the folder, empty the bucket if objects are in "+
-			"one, and restore again", data)}
+	return landfall.Errorf("backup.CheckFinished", landfall.Conflict, "the data folder %s is that of a restore that did "+
+		"not end: remove the folder, empty the bucket if objects are in one, and restore again", data)
 }
 
 // Run reads an archive into the installation. Conflict, and nothing is changed, when the installation is not empty.
@@ -96,8 +94,8 @@ func (r *Restore) check(ctx context.Context, h Header) error {
 		return failed("the data folder cannot be read", err)
 	}
 	if len(entries) > 0 {
-		return &landfall.Error{Op: "backup.Restore", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the data folder %s is not empty: it has %q; a restore needs a new one (LANDFALL_DATA)", r.Data, entries[0].Name())}
+		return landfall.Errorf("backup.Restore", landfall.Conflict,
+			"the data folder %s is not empty: it has %q; a restore needs a new one (LANDFALL_DATA)", r.Data, entries[0].Name())
 	}
 	return store.CheckVacant(ctx, r.Database)
 }
@@ -119,8 +117,8 @@ func (r *Restore) begin(ctx context.Context, h Header) (err error) {
 	}
 	for key, err := range r.objects.List(ctx, "") {
 		if err == nil {
-			err = &landfall.Error{Op: "backup.Restore", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"the object store is not empty: it has %q; a restore needs a new bucket, or folder", key)}
+			err = landfall.Errorf("backup.Restore", landfall.Conflict,
+				"the object store is not empty: it has %q; a restore needs a new bucket, or folder", key)
 		}
 		return err
 	}
@@ -163,9 +161,8 @@ func (r *Restore) file(name string, e Entry, in io.Reader) error {
 
 func (r *Restore) repository(ctx context.Context, e Entry, in io.Reader) error {
 	if r.repositories == nil {
-		return &landfall.Error{Op: "backup.Restore", Kind: landfall.Unavailable,
-			Message: "the backup has repositories of the built-in remote, and git was not found: install it (Debian: apt-get " +
-				"install git)"}
+		return landfall.Errorf("backup.Restore", landfall.Unavailable, "the backup has repositories of the built-in remote, "+
+			"and git was not found: install it (Debian: apt-get install git)")
 	}
 	if err := r.checkSpace(e); err != nil {
 		return err
@@ -188,8 +185,8 @@ func (r *Restore) checkSpace(e Entry) error {
 		return failed("the data folder's disk does not answer", err)
 	}
 	if free := int64(disk.Bavail) * disk.Bsize; e.Size > free {
-		return &landfall.Error{Op: "backup.Restore", Kind: landfall.Unavailable, Message: fmt.Sprintf(
-			"%s has %d bytes, and the disk of %s has room for %d", e.path(), e.Size, r.Data, free)}
+		return landfall.Errorf("backup.Restore", landfall.Unavailable, "%s has %d bytes, and the disk of %s has room for %d",
+			e.path(), e.Size, r.Data, free)
 	}
 	return nil
 }

@@ -239,8 +239,8 @@ func (c *Call) appHook() *cobra.Command {
 			}
 			return ask(ctx, cl, method, path, nil, func(app client.App) error {
 				if app.Hook == nil {
-					return &landfall.Error{Op: "cli", Kind: landfall.NotFound, Message: fmt.Sprintf(
-						"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
+					return landfall.Errorf("cli", landfall.NotFound,
+						"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)
 				}
 				return c.Print(app.Hook, func(t *Table) { showHook(t, app) })
 			})

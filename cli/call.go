@@ -218,7 +218,7 @@ func indent(example string) string { return "  " + strings.ReplaceAll(example, "
 
 // Invalid returns the error of a call with wrong arguments: of the Kind Invalid, with a sentence for whoever made it.
 func Invalid(format string, args ...any) error {
-	return &landfall.Error{Op: "cli", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
+	return landfall.Errorf("cli", landfall.Invalid, format, args...)
 }
 
 func (c *Call) completionCommand() *cobra.Command {

@@ -53,5 +53,5 @@ func runError(state landfall.RunState, reason string) error {
 	if reason == "" {
 		reason = "the run ended as " + string(state)
 	}
-	return &landfall.Error{Op: "cli", Kind: kind, Message: reason}
+	return landfall.Errorf("cli", kind, "%s", reason)
 }

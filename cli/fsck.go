@@ -50,7 +50,7 @@ func (c *Call) FsckCommand(
 				return err
 			}
 			if n := len(result.Findings); n > 0 {
-				return &landfall.Error{Op: "cli", Kind: landfall.Internal, Message: Count(n, "damage") + " found"}
+				return landfall.Errorf("cli", landfall.Internal, "%s found", Count(n, "damage"))
 			}
 			return nil
 		})
@@ -89,8 +89,7 @@ func (c *Call) remoteCheck(ctx context.Context, found func(landfall.Finding) err
 		case line.Done != nil:
 			return *line.Done, nil
 		default:
-			return landfall.Checked{}, &landfall.Error{Op: "cli", Kind: landfall.Unavailable,
-				Message: "the check was broken off: " + line.Problem}
+			return landfall.Checked{}, landfall.Errorf("cli", landfall.Unavailable, "the check was broken off: %s", line.Problem)
 		}
 	}
 }

@@ -229,5 +229,5 @@ func functionFailed(fault event.Error, execution string) error {
 			kind = k
 		}
 	}
-	return &landfall.Error{Op: "function invoke", Kind: kind, Message: message}
+	return landfall.Errorf("function invoke", kind, "%s", message)
 }

@@ -154,8 +154,8 @@ func (c *Call) Client() (*client.Client, error) {
 		return nil, err
 	}
 	if token == "" {
-		return nil, &landfall.Error{Op: "cli", Kind: landfall.Unauthorized, Message: fmt.Sprintf(
-			"there is no token for %s: type landfall login, or set LANDFALL_TOKEN (%s)", server, whereItIs)}
+		return nil, landfall.Errorf("cli", landfall.Unauthorized,
+			"there is no token for %s: type landfall login, or set LANDFALL_TOKEN (%s)", server, whereItIs)
 	}
 	return &client.Client{URL: server, Token: token}, nil
 }

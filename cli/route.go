@@ -81,8 +81,8 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 		}
 		i := slices.IndexFunc(functions, func(u client.Unit) bool { return u.Name == ref.Name })
 		if i < 0 {
-			return app, &landfall.Error{Op: "cli", Kind: landfall.NotFound,
-				Message: "there is no function " + ref.Name + " in the namespace " + namespace}
+			return app, landfall.Errorf("cli", landfall.NotFound, "there is no function %s in the namespace %s", ref.Name,
+				namespace)
 		}
 		name = functions[i].App
 	}
@@ -98,9 +98,8 @@ func (c *Call) routeDelete() *cobra.Command {
 				return err
 			}
 			if t.Kind != landfall.HTTPTrigger {
-				return &landfall.Error{Op: "cli", Kind: landfall.Conflict,
-					Message: in["name"] + " is no route but a " + string(t.Kind) +
-						": landfall trigger delete " + app.Name + " " + in["name"]}
+				return landfall.Errorf("cli", landfall.Conflict, "%s is no route but a %s: landfall trigger delete %s %s",
+					in["name"], string(t.Kind), app.Name, in["name"])
 			}
 			return c.deleteTrigger(ctx, cl, in)
 		})

@@ -85,8 +85,7 @@ func (editor *Editor) delete(
 		}
 		gone = d.Deletion
 		if len(d.refusal) > 0 {
-			return &landfall.Error{Op: "deploy.delete", Kind: landfall.Conflict,
-				Message: strings.Join(d.refusal, "; ") + "; nothing was deleted"}
+			return landfall.Errorf("deploy.delete", landfall.Conflict, "%s; nothing was deleted", strings.Join(d.refusal, "; "))
 		}
 		if dry {
 			return nil
@@ -137,8 +136,7 @@ func (d *deletion) selected(ctx context.Context, selector string) ([]landfall.Ve
 	}
 	versions, err := d.tx.Versions(ctx, d.row.ID, true)
 	if err == nil && len(versions) == 0 {
-		err = &landfall.Error{Op: "deploy.delete", Kind: landfall.NotFound,
-			Message: fmt.Sprintf("%s has no version", d.row.Unit)}
+		err = landfall.Errorf("deploy.delete", landfall.NotFound, "%s has no version", d.row.Unit)
 	}
 	return versions, err
 }

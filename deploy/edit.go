@@ -84,8 +84,8 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	e.unreleased = e.app.OfNamespace()
 	last, err := tx.LastApply(ctx, appID, "", time.Time{})
 	if landfall.Is(err, landfall.NotFound) {
-		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"nothing was pushed to production of %s yet, so there is nothing to change by hand: push it first", e.app.Name)}
+		err = landfall.Errorf(op, landfall.Conflict,
+			"nothing was pushed to production of %s yet, so there is nothing to change by hand: push it first", e.app.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -180,9 +180,8 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 		return "", "", err
 	}
 	if !complete && !e.unreleased {
-		return "", "", &landfall.Error{Op: op, Kind: landfall.Conflict,
-			Message: "what production applied last is not stored any more, so " +
-				"no release can be made of it: push or retry its run"}
+		return "", "", landfall.Errorf(op, landfall.Conflict,
+			"what production applied last is not stored any more, so no release can be made of it: push or retry its run")
 	}
 	note, err := e.point(ctx, g, message)
 	return g.UID, note, err
@@ -266,9 +265,9 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 				continue
 			}
 			if trigger.Add || other.Kind != id.Kind {
-				return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+				return "", false, landfall.Errorf(op, landfall.Conflict,
 					"%s has a trigger %s already, of the kind %s: choose another name, or delete it first", app.Name, id.Name,
-					other.Kind)}
+					other.Kind)
 			}
 			others = slices.Delete(others, i, i+1)
 			break
@@ -296,8 +295,8 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 func (e *edit) checkFunctions(t spec.Trigger) error {
 	for _, ref := range t.References() {
 		if e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}) < 0 {
-			return &landfall.Error{Op: "deploy.PutTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf(
-				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, ref.Name)}
+			return landfall.Errorf("deploy.PutTrigger", landfall.NotFound,
+				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, ref.Name)
 		}
 	}
 	return nil
@@ -332,13 +331,12 @@ func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, a
 		e.units = slices.DeleteFunc(e.units, named)
 		switch before - len(e.units) {
 		case 0:
-			return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.NotFound,
-				Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
+			return "", false, landfall.Errorf("deploy.DropTrigger", landfall.NotFound, "%s has no trigger %q", app.Name, name)
 		case 1:
 			return "Deleted the trigger " + name, false, nil
 		}
-		return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s has triggers of several kinds that are called %s: take the one out of the spec that is to go", app.Name, name)}
+		return "", false, landfall.Errorf("deploy.DropTrigger", landfall.Conflict,
+			"%s has triggers of several kinds that are called %s: take the one out of the spec that is to go", app.Name, name)
 	})
 }
 
@@ -363,10 +361,8 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 		there := e.index(id) >= 0
 		from := landfall.UnitID{Kind: id.Kind, Name: cmp.Or(f.Like.Name, f.Name)}
 		if there && from != id || e.index(from) < 0 {
-			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new "+
-					"one like one that %s has",
-				id, from, app.Name)}
+			return "", false, landfall.Errorf(op, landfall.Conflict, "%s cannot become what %s is: a function takes its code "+
+				"from a push; PUT changes its resources, or makes a new one like one that %s has", id, from, app.Name)
 		}
 		v, err := e.version(ctx, e.units[e.index(from)])
 		if err != nil {
@@ -376,9 +372,8 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 			return "", false, err
 		}
 		if editor.RequireTests {
-			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict,
-				Message: "this installation releases only functions that pass their " +
-					"tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it"}
+			return "", false, landfall.Errorf(op, landfall.Conflict, "this installation releases only functions that pass "+
+				"their tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it")
 		}
 		d := versioning.Declared{Unit: id}
 		if d.Spec, err = spec.WithResources(v.Spec, f.Resources); err != nil {
@@ -405,10 +400,8 @@ func (e *edit) checkCurrent(ctx context.Context, v landfall.Version, ref landfal
 	}
 	meant, err := versioning.Find(ctx, e.tx, e.app.Namespace, landfall.FunctionUnit, ref)
 	if err == nil && meant.Number != v.Number {
-		err = &landfall.Error{Op: "deploy.PutFunction", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s is not the version that production has, which is %s:%s: an alias or a trigger names an older one, and a "+
-				"rollback goes back to it",
-			ref, ref.Name, v.UID)}
+		err = landfall.Errorf("deploy.PutFunction", landfall.Conflict, "%s is not the version that production has, which is "+
+			"%s:%s: an alias or a trigger names an older one, and a rollback goes back to it", ref, ref.Name, v.UID)
 	}
 	return err
 }
@@ -419,8 +412,7 @@ func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, 
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		at := e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
 		if at < 0 {
-			return "", false, &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.NotFound,
-				Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
+			return "", false, landfall.Errorf("deploy.DropFunction", landfall.NotFound, "%s has no function %q", app.Name, name)
 		}
 		if err := e.checkUnused(ctx, e.units[at]); err != nil {
 			return "", false, err
@@ -433,8 +425,8 @@ func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, 
 // checkUnused fails with Conflict while triggers or aliases name a function.
 func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 	inUse := func(format string, args ...any) error {
-		return &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.Conflict,
-			Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
+		return landfall.Errorf("deploy.DropFunction", landfall.Conflict, "%s %s", f.Unit.String(),
+			fmt.Sprintf(format, args...))
 	}
 	triggers, err := e.triggers(ctx)
 	if err != nil {

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -115,8 +114,8 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 		return err
 	}
 	if app.Live == id {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"release %s is live; make another live first: landfall release live %s RELEASE", id, app.Name)}
+		return landfall.Errorf(op, landfall.Conflict,
+			"release %s is live; make another live first: landfall release live %s RELEASE", id, app.Name)
 	}
 	tags, err := tx.Tags(ctx, app.ID)
 	if err != nil {
@@ -124,8 +123,8 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 	}
 	for _, t := range tags {
 		if t.Release == id {
-			return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"the tag %q holds release %s; remove it first: landfall release untag %s %s", t.Name, id, app.Name, t.Name)}
+			return landfall.Errorf(op, landfall.Conflict,
+				"the tag %q holds release %s; remove it first: landfall release untag %s %s", t.Name, id, app.Name, t.Name)
 		}
 	}
 	r.Expired = at

@@ -37,8 +37,8 @@ func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandV
 				return "", false, err
 			}
 		} else if n.Package.Number == 0 {
-			return "", false, &landfall.Error{Op: "deploy.MakeVersion", Kind: landfall.NotFound, Message: fmt.Sprintf(
-				"%s has no %s: say what it runs", app.Name, n.Unit)}
+			return "", false, landfall.Errorf("deploy.MakeVersion", landfall.NotFound, "%s has no %s: say what it runs",
+				app.Name, n.Unit)
 		}
 		if err := e.owns(ctx, n.Package); err != nil {
 			return "", false, err
@@ -69,8 +69,8 @@ func (e *edit) owns(ctx context.Context, pkg landfall.Version) error {
 	if _, err := e.tx.VersionByNumber(ctx, row.ID, pkg.Number); err != nil || row.App == e.app.ID {
 		return err
 	}
-	return &landfall.Error{Op: "deploy.MakeVersion", Kind: landfall.Conflict, Message: fmt.Sprintf(
-		"%s belongs to an app: a function that is made by hand runs a package that is made by hand", pkg.Unit)}
+	return landfall.Errorf("deploy.MakeVersion", landfall.Conflict,
+		"%s belongs to an app: a function that is made by hand runs a package that is made by hand", pkg.Unit)
 }
 
 // handMade returns the unit that a version is to be of, and the versions that it refers to.

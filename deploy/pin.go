@@ -66,9 +66,9 @@ func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfal
 }
 
 func secretMissing(app landfall.App, name, why string) error {
-	return &landfall.Error{Op: "deploy.Pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return landfall.Errorf("deploy.Pin", landfall.Invalid,
 		"the secret %s, %s: set it with landfall secret set %s %s, then push another commit, or: landfall run retry RUN",
-		name, why, app.Name, name)}
+		name, why, app.Name, name)
 }
 
 // SecretsUnchanged reports whether a group version has the secrets that a new release of a line would get.

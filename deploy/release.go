@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -56,8 +55,8 @@ func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 		return err
 	}
 	if !r.Expired.IsZero() {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"release %s is expired; make it accessible again with: landfall release create %s --version %s", to, app.Name, to)}
+		return landfall.Errorf(op, landfall.Conflict,
+			"release %s is expired; make it accessible again with: landfall release create %s --version %s", to, app.Name, to)
 	}
 	if err := checkSecrets(ctx, tx, app.ID, to); err != nil {
 		return err
@@ -94,9 +93,9 @@ func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 			return err
 		}
 		if to == "" {
-			return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE",
-				app.Name, app.Name)}
+			return landfall.Errorf(op, landfall.Conflict,
+				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE", app.Name,
+				app.Name)
 		}
 	}
 	by.rollback = true

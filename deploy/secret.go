@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"context"
-	"fmt"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/secret"
@@ -27,8 +26,8 @@ func checkSecrets(ctx context.Context, tx *store.Tx, app string, group landfall.
 			}
 			what = "was revoked by " + content.RevokedBy
 		}
-		return &landfall.Error{Op: "deploy.checkSecrets", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"release %s needs the secret %s (no. %d), which %s: choose another release, or set the secret again and release anew", group, s.Name, s.Number, what)}
+		return landfall.Errorf("deploy.checkSecrets", landfall.Conflict, "release %s needs the secret %s (no. %d), which "+
+			"%s: choose another release, or set the secret again and release anew", group, s.Name, s.Number, what)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -78,9 +77,8 @@ func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecr
 
 // NoKey returns the error of a process that cannot read secrets.
 func NoKey(op landfall.Op) error {
-	return &landfall.Error{Op: op, Kind: landfall.Unavailable,
-		Message: "this server has no key for secrets: processes with different roles " +
-			"share one, LANDFALL_SECRET_KEY or LANDFALL_SECRET_KEY_FILE"}
+	return landfall.Errorf(op, landfall.Unavailable, "this server has no key for secrets: processes with different roles "+
+		"share one, LANDFALL_SECRET_KEY or LANDFALL_SECRET_KEY_FILE")
 }
 
 func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version,
@@ -142,8 +140,8 @@ func (editor *Editor) secretRow(ctx context.Context, tx *store.Tx, app landfall.
 	}
 	owned = slices.DeleteFunc(owned, func(u store.Unit) bool { return u.Unit.Kind != landfall.SecretUnit })
 	if len(owned) >= secret.MaxCount {
-		return row, &landfall.Error{Op: "deploy.SetSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s has had %d secrets, which is as many as an app can have", app.Name, secret.MaxCount)}
+		return row, landfall.Errorf("deploy.SetSecret", landfall.Conflict,
+			"%s has had %d secrets, which is as many as an app can have", app.Name, secret.MaxCount)
 	}
 	return tx.CreateUnit(ctx, app, id)
 }
@@ -217,9 +215,9 @@ func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, 
 			return err
 		}
 		if slices.ContainsFunc(live, func(s store.GroupSecret) bool { return s.Name == name && s.Number == v.Number }) {
-			return &landfall.Error{Op: "deploy.RevokeSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			return landfall.Errorf("deploy.RevokeSecret", landfall.Conflict,
 				"the live release %s uses %s (no. %d): give it another value first, with landfall secret set %s %s", app.Live,
-				row.Unit, v.Number, app.Name, name)}
+				row.Unit, v.Number, app.Name, name)
 		}
 		content.Sealed, content.Revoked, content.RevokedBy = nil, editor.Now(), actor
 		if v.Content, err = content.JSON(); err != nil {
@@ -239,8 +237,7 @@ func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, 
 
 // secretOf returns the row of a secret that has versions. NotFound, with a sentence, when there is none.
 func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) (store.Unit, error) {
-	missing := &landfall.Error{Op: "deploy.secret", Kind: landfall.NotFound,
-		Message: fmt.Sprintf("%s has no secret %q", app.Name, name)}
+	missing := landfall.Errorf("deploy.secret", landfall.NotFound, "%s has no secret %q", app.Name, name)
 	row, err := tx.Unit(ctx, app, landfall.UnitID{Kind: landfall.SecretUnit, Name: name})
 	if landfall.Is(err, landfall.NotFound) {
 		return row, missing
@@ -275,10 +272,9 @@ func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name s
 			for i, uid := range holders {
 				names[i] = string(uid)
 			}
-			return &landfall.Error{Op: "deploy.DeleteSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s is used by %s: %s; push without it and expire them (landfall release expire), or revoke a value (landfall "+
-					"secret revoke)",
-				row.Unit, landfall.Count(len(holders), "release"), strings.Join(names, ", "))}
+			return landfall.Errorf("deploy.DeleteSecret", landfall.Conflict, "%s is used by %s: %s; push without it and expire "+
+				"them (landfall release expire), or revoke a value (landfall secret revoke)", row.Unit,
+				landfall.Count(len(holders), "release"), strings.Join(names, ", "))
 		}
 		return dropVersions(ctx, tx, row)
 	})

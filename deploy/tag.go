@@ -48,8 +48,7 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 	default:
 		return nil
 	}
-	return &landfall.Error{Op: "deploy.CheckTag", Kind: landfall.Invalid,
-		Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
+	return landfall.Errorf("deploy.CheckTag", landfall.Invalid, "%q cannot be a tag: %s", name, why)
 }
 
 // TakenUID returns a function that reports whether a UID of an app belongs to a release.
@@ -68,17 +67,15 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 		return err
 	}
 	if !r.Expired.IsZero() {
-		return &landfall.Error{Op: "deploy.SetTag", Kind: landfall.Conflict,
-			Message: fmt.Sprintf("release %s is expired", t.Release)}
+		return landfall.Errorf("deploy.SetTag", landfall.Conflict, "release %s is expired", t.Release)
 	}
 	old, err := tx.Tag(ctx, t.App, t.Name)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return err
 	}
 	if err == nil && old.Kind == landfall.GitTag && t.Kind == landfall.HandTag {
-		return &landfall.Error{Op: "deploy.SetTag", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the tag %s follows the git tag of that name: move it there (git tag --force, git push --force), or choose "+
-				"another name", t.Name)}
+		return landfall.Errorf("deploy.SetTag", landfall.Conflict, "the tag %s follows the git tag of that name: move it "+
+			"there (git tag --force, git push --force), or choose another name", t.Name)
 	}
 	t.Moved = by.At
 	if err := tx.PutTag(ctx, t); err != nil || old.Release == t.Release {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -161,5 +160,5 @@ func (r received) file(name string) (remote.NewFile, error) {
 }
 
 func invalid(format string, args ...any) error {
-	return &landfall.Error{Op: "handmade", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
+	return landfall.Errorf("handmade", landfall.Invalid, format, args...)
 }

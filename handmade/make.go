@@ -175,7 +175,7 @@ func (m *Maker) owner(ctx context.Context, v Version) (app landfall.App, latest 
 // fits fails when a version cannot follow the latest one of an app; a zero one when there is none.
 func (v Version) fits(app landfall.App, latest landfall.Version) error {
 	fail := func(kind landfall.Kind, format string, args ...any) error {
-		return &landfall.Error{Op: "handmade.Make", Kind: kind, Message: fmt.Sprintf(format, args...)}
+		return landfall.Errorf("handmade.Make", kind, format, args...)
 	}
 	switch there := latest.Number > 0; {
 	case there && v.New:
@@ -198,8 +198,8 @@ func (v Version) fits(app landfall.App, latest landfall.Version) error {
 // run commits what was sent, and returns the run that makes a version of it.
 func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest landfall.Version) (string, error) {
 	if m.Repositories == nil {
-		return "", &landfall.Error{Op: "handmade.run", Kind: landfall.Unavailable,
-			Message: "versions are made by git, which this server does not have"}
+		return "", landfall.Errorf("handmade.run", landfall.Unavailable,
+			"versions are made by git, which this server does not have")
 	}
 	if err := m.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
 		return "", err

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -46,8 +45,8 @@ func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Diges
 		return Upload{}, err
 	}
 	if size < 1 || size > u.MaxBytes {
-		return Upload{}, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: fmt.Sprintf("an upload has from 1 to %d bytes, and this one %d", u.MaxBytes, size)}
+		return Upload{}, landfall.Errorf(op, landfall.Invalid, "an upload has from 1 to %d bytes, and this one %d",
+			u.MaxBytes, size)
 	}
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
@@ -79,8 +78,8 @@ func (u *Uploads) path(id string) string { return filepath.Join(u.Folder, id) }
 // Find returns an upload of an owner, of anybody for an empty one, with how much of it is here. NotFound when there is
 // none, or no longer.
 func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) {
-	none := &landfall.Error{Op: "handmade.Find", Kind: landfall.NotFound,
-		Message: fmt.Sprintf("there is no upload %q, or no longer: send the file again", id)}
+	none := landfall.Errorf("handmade.Find", landfall.NotFound, "there is no upload %q, or no longer: send the file again",
+		id)
 	if !uploadID.MatchString(id) {
 		return up, none
 	}
@@ -113,12 +112,10 @@ func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []
 		return up, err
 	}
 	if offset != up.Offset {
-		return up, &landfall.Error{Op: op, Kind: landfall.Conflict,
-			Message: fmt.Sprintf("the upload goes on at byte %d, not at %d", up.Offset, offset)}
+		return up, landfall.Errorf(op, landfall.Conflict, "the upload goes on at byte %d, not at %d", up.Offset, offset)
 	}
 	if offset+int64(len(part)) > up.Size {
-		return up, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: fmt.Sprintf("the upload was to have %d bytes, and more came", up.Size)}
+		return up, landfall.Errorf(op, landfall.Invalid, "the upload was to have %d bytes, and more came", up.Size)
 	}
 	f, err := os.OpenFile(u.path(id), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -133,8 +130,8 @@ func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []
 	}
 	digest, err := digestOf(u.path(id))
 	if err == nil && digest != up.Digest {
-		err = errors.Join(&landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"what came has the digest %s, not %s: send it again", digest, up.Digest)}, u.Remove(id))
+		err = errors.Join(landfall.Errorf(op, landfall.Invalid, "what came has the digest %s, not %s: send it again", digest,
+			up.Digest), u.Remove(id))
 	}
 	return up, err
 }
@@ -161,13 +158,11 @@ func (u *Uploads) whole(owner landfall.Digest, id string) (string, error) {
 		return "", err
 	}
 	if up.Offset != up.Size {
-		return "", &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"of the upload %s %d of %d bytes are here", id, up.Offset, up.Size)}
+		return "", landfall.Errorf(op, landfall.Conflict, "of the upload %s %d of %d bytes are here", id, up.Offset, up.Size)
 	}
 	digest, err := digestOf(u.path(id))
 	if err == nil && digest != up.Digest {
-		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the upload %s is not what was to come: send it again", id)}
+		err = landfall.Errorf(op, landfall.Conflict, "the upload %s is not what was to come: send it again", id)
 	}
 	return u.path(id), err
 }
@@ -211,8 +206,7 @@ func (u *Uploads) checkRoom(size int64) error {
 		size += up.Size
 	}
 	if size > maxUnderWay*u.MaxBytes {
-		return &landfall.Error{Op: "handmade.Begin", Kind: landfall.Unavailable,
-			Message: "too much is being sent already: try again later"}
+		return landfall.Errorf("handmade.Begin", landfall.Unavailable, "too much is being sent already: try again later")
 	}
 	return nil
 }

@@ -110,9 +110,9 @@ func CheckEntry(ctx context.Context, env environment.Environment, entrypoint str
 		return "", nil, err
 	}
 	if line := env.Socket(source, entrypoint); line > 0 {
-		return "", nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
-				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
+		return "", nil, landfall.Errorf("pipeline.build", landfall.Invalid, "%s:%d takes a WebSocket, as (ws, clients), and "+
+			"no function gets one here: it answers a request or an event; to a page it can send a stream of events "+
+			"(docs/functions.md, Answers piece by piece)", file, line)
 	}
 	return file, source, env.CheckDefined(d.Modes, source, entrypoint)
 }

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"fmt"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
@@ -72,8 +71,7 @@ func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.C
 	}
 	for _, run := range runs {
 		if !run.State.Final() {
-			return last, &landfall.Error{Op: "runs.Retry", Kind: landfall.Conflict,
-				Message: fmt.Sprintf("run %s of this commit is still %s", run.ID, run.State)}
+			return last, landfall.Errorf("runs.Retry", landfall.Conflict, "run %s of this commit is still %s", run.ID, run.State)
 		}
 		refs, err := tx.RunRefs(ctx, run.ID)
 		if err != nil {

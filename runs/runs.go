@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -89,8 +88,7 @@ func (r *Runs) Cancel(ctx context.Context, id, actor string) (landfall.Run, erro
 			return err
 		}
 		if run.State.Final() {
-			return &landfall.Error{Op: "runs.Cancel", Kind: landfall.Conflict,
-				Message: fmt.Sprintf("the run is over: %s", run.State)}
+			return landfall.Errorf("runs.Cancel", landfall.Conflict, "the run is over: %s", run.State)
 		}
 		app, err := tx.App(ctx, run.App)
 		if err != nil {

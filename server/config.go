@@ -289,7 +289,7 @@ func readConfigFile(file string) (values map[string]string, lines map[string]int
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
-		return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: %v", file, err)}
+		return nil, nil, landfall.Errorf("config", landfall.Invalid, "%s: %v", file, err)
 	}
 	if len(root.Content) == 0 {
 		return values, lines, nil
@@ -298,13 +298,13 @@ func readConfigFile(file string) (values map[string]string, lines map[string]int
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, value := pairs[i].Value, pairs[i+1].Value
 		if err := checkKey(key, value); err != nil {
-			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("%s:%d: %s", file, pairs[i].Line, landfall.MessageOf(err))}
+			return nil, nil, landfall.Errorf("config", landfall.Invalid, "%s:%d: %s", file, pairs[i].Line,
+				landfall.MessageOf(err))
 		}
 		name := strings.ToUpper(key)
 		if _, twice := values[name]; twice {
-			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("%s:%d: %s stands here a second time", file, pairs[i].Line, key)}
+			return nil, nil, landfall.Errorf("config", landfall.Invalid, "%s:%d: %s stands here a second time", file,
+				pairs[i].Line, key)
 		}
 		values[name], lines[name] = value, pairs[i].Line
 	}
@@ -545,6 +545,5 @@ func above0[N int | int64](v map[string]string, name string, into *N) error {
 }
 
 func badSetting(name, format string, args ...any) error {
-	return &landfall.Error{Op: "config", Kind: landfall.Invalid,
-		Message: envPrefix + name + " " + fmt.Sprintf(format, args...)}
+	return landfall.Errorf("config", landfall.Invalid, "%s%s %s", envPrefix, name, fmt.Sprintf(format, args...))
 }

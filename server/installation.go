@@ -96,8 +96,7 @@ func (c *config) settingsFrom() string {
 
 // notOne returns the error of a start that would do harm.
 func (s *state) notOne(format string, args ...any) error {
-	return &landfall.Error{Op: "serve", Kind: landfall.Conflict,
-		Message: fmt.Sprintf(format, args...) + s.config.settingsFrom()}
+	return landfall.Errorf("serve", landfall.Conflict, "%s%s", fmt.Sprintf(format, args...), s.config.settingsFrom())
 }
 
 // checkKeys fails when the parts are not of one installation, and changes nothing.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -317,8 +316,8 @@ func (s *serving) accepted(ctx context.Context, x landfall.Execution) (*landfall
 	}
 	t := s.registry.Table().Trigger(x.Release, x.Trigger, f.ID)
 	if t == nil {
-		return nil, nil, &landfall.Error{Op: "server.accepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
-			"the release %s, whose trigger %s the execution came through, is not accessible any more", x.Release, x.Trigger)}
+		return nil, nil, landfall.Errorf("server.accepted", landfall.NotFound,
+			"the release %s, whose trigger %s the execution came through, is not accessible any more", x.Release, x.Trigger)
 	}
 	return f, t, nil
 }

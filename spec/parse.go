@@ -150,7 +150,7 @@ func errorOf(problems []Problem, unstored int) error {
 	if more := len(problems) - len(lines) + unstored; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(lines, "\n")}
+	return landfall.Errorf(op, landfall.Invalid, "%s", strings.Join(lines, "\n"))
 }
 
 // CheckBytes returns the error for spec files that have too many bytes, without reading them; nil when they do not.
@@ -163,8 +163,8 @@ func (l Limits) CheckBytes(size int64) error {
 
 // overLimit returns the error for a figure that is over its limit.
 func overLimit(where, what string, figure, limit int64, setting string) error {
-	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"%s: %d %s; the limit is %d (setting %s)", where, figure, what, limit, setting)}
+	return landfall.Errorf(op, landfall.Invalid, "%s: %d %s; the limit is %d (setting %s)", where, figure, what, limit,
+		setting)
 }
 
 func compareProblems(a, b Problem) int {

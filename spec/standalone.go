@@ -12,8 +12,8 @@ import (
 // of addresses.
 func CheckName(name string) error {
 	if !isObjectName(name) {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: quote(name) +
-			" cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends"}
+		return landfall.Errorf(op, landfall.Invalid,
+			"%s cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends", quote(name))
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (r *reader) withoutPlaces(name string) error {
 	if len(sentences) == 0 {
 		sentences = []string{fmt.Sprintf("the trigger %s cannot be read", quote(name))}
 	}
-	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(sentences, "\n")}
+	return landfall.Errorf(op, landfall.Invalid, "%s", strings.Join(sentences, "\n"))
 }
 
 // WithCode returns the spec of a function's version with another package, environment or entry point: an empty one
@@ -93,8 +93,7 @@ func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json
 		fields["environment"] = map[string]any{"name": environment}
 	}
 	if _, named := fields["environment"]; !named {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "a new function needs an environment: say which (--env nodejs)"}
+		return nil, landfall.Errorf(op, landfall.Invalid, "a new function needs an environment: say which (--env nodejs)")
 	}
 	data, err := canonical(fields)
 	if err != nil {

@@ -314,7 +314,7 @@ func (f bodyFields) body() (most int64, field string, err error) {
 const external = "allowAccessToExternalNetwork"
 
 func wrongf(format string, args ...any) error {
-	return &landfall.Error{Op: "spec.Resources", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
+	return landfall.Errorf("spec.Resources", landfall.Invalid, format, args...)
 }
 
 // quantity reads a positive quantity in the form of Kubernetes: 128Mi, 0.5, 500m, 1G.

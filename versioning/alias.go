@@ -88,8 +88,8 @@ const maxAliases = 100
 func checkAliasCount(ctx context.Context, tx *store.Tx, row store.Unit) error {
 	aliases, err := tx.Aliases(ctx, row.ID)
 	if err == nil && len(aliases) >= maxAliases {
-		err = &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s has %d aliases, which is as many as may be: remove one first", row.Unit, len(aliases))}
+		err = landfall.Errorf("versioning.SetAlias", landfall.Conflict,
+			"%s has %d aliases, which is as many as may be: remove one first", row.Unit, len(aliases))
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func isAliasSyntax(r rune) bool {
 }
 
 func invalidAlias(format string, args ...any) error {
-	return &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
+	return landfall.Errorf("versioning.SetAlias", landfall.Invalid, format, args...)
 }
 
 // Weight is a version of a function, by any of its names, and its percentage of the calls.
@@ -125,8 +125,8 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 	old, err := AliasOf(ctx, tx, row, p.Name)
 	switch {
 	case err == nil && p.Create:
-		return old, &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"%s has the alias %q already: update moves it", row.Unit, p.Name)}
+		return old, landfall.Errorf("versioning.SetAlias", landfall.Conflict, "%s has the alias %q already: update moves it",
+			row.Unit, p.Name)
 	case err != nil && (landfall.KindOf(err) != landfall.NotFound || !p.Create):
 		return old, err
 	}

@@ -3,7 +3,6 @@ package versioning
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -138,14 +137,13 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 		return err
 	}
 	if owner.OfNamespace() {
-		return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return landfall.Errorf("versioning.CheckOwner", landfall.Invalid,
 			"%s: %s was made by hand in the namespace %q: only a push to production takes it over", where, row.Unit,
-			app.Namespace)}
+			app.Namespace)
 	}
-	return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"%s: %s belongs to the app %q in the namespace %q: rename it, or give this app a namespace of its own (app create "+
-			"--namespace)",
-		where, row.Unit, owner.Name, app.Namespace)}
+	return landfall.Errorf("versioning.CheckOwner", landfall.Invalid, "%s: %s belongs to the app %q in the namespace %q: "+
+		"rename it, or give this app a namespace of its own (app create --namespace)", where, row.Unit, owner.Name,
+		app.Namespace)
 }
 
 // version returns the version of a unit with its digest, and makes it if there is none.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"landfall.dev/landfall"
@@ -40,8 +39,8 @@ func Resolve(declared []Declared) ([]Unit, error) {
 	r := resolver{units: make(map[landfall.UnitID]*Unit, len(declared)), open: map[landfall.UnitID]bool{}}
 	for _, d := range declared {
 		if first, ok := r.units[d.Unit]; ok {
-			return nil, &landfall.Error{Op: "versioning.Resolve", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"%s: %s is declared twice, first in %s", d.Where, d.Unit, first.Where)}
+			return nil, landfall.Errorf("versioning.Resolve", landfall.Invalid, "%s: %s is declared twice, first in %s", d.Where,
+				d.Unit, first.Where)
 		}
 		r.units[d.Unit] = &Unit{Declared: d}
 	}
@@ -81,8 +80,7 @@ func (r *resolver) digest(id landfall.UnitID) (landfall.Digest, error) {
 		return u.Digest, nil
 	}
 	if r.open[id] {
-		return "", &landfall.Error{Op: "versioning.Resolve", Kind: landfall.Invalid,
-			Message: u.Where + ": " + id.String() + " refers to itself"}
+		return "", landfall.Errorf("versioning.Resolve", landfall.Invalid, "%s: %s refers to itself", u.Where, id.String())
 	}
 	r.open[id] = true
 	defer delete(r.open, id)

@@ -19,12 +19,10 @@ func CheckLabel(ctx context.Context, r Reader, row store.Unit, label string) err
 		return nil
 	}
 	if why := unfit(label); why != "" {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: fmt.Sprintf("%q cannot be the label of a version: %s", label, why)}
+		return landfall.Errorf(op, landfall.Invalid, "%q cannot be the label of a version: %s", label, why)
 	}
 	taken := func(by string) error {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict,
-			Message: fmt.Sprintf("%s has %s %q already: choose another label", row.Unit, by, label)}
+		return landfall.Errorf(op, landfall.Conflict, "%s has %s %q already: choose another label", row.Unit, by, label)
 	}
 	versions, err := r.Versions(ctx, row.ID, true)
 	if err != nil {

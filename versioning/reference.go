@@ -45,8 +45,7 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 }
 
 func missing(id landfall.UnitID, namespace string) error {
-	return &landfall.Error{Op: "versioning.Find", Kind: landfall.NotFound,
-		Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
+	return landfall.Errorf("versioning.Find", landfall.NotFound, "there is no %s in the namespace %q", id, namespace)
 }
 
 // Select returns the version of a unit that a selector means. NotFound, with a sentence that names the nearest one,
@@ -76,8 +75,8 @@ func Select(ctx context.Context, r Reader, row store.Unit, selector string) (lan
 		}
 		hint, what = hint+listAliases(aliases), "version or alias"
 	}
-	return landfall.Version{}, &landfall.Error{Op: "versioning.Select", Kind: landfall.NotFound, Message: fmt.Sprintf(
-		"%s has no %s %q%s", row.Unit, what, selector, hint)}
+	return landfall.Version{}, landfall.Errorf("versioning.Select", landfall.NotFound, "%s has no %s %q%s", row.Unit, what,
+		selector, hint)
 }
 
 // mayBeAlias reports whether a selector could be an alias of a unit.

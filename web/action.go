@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -81,8 +80,8 @@ func confirmMove(r *request, name string, c confirmation) (*view, error) {
 	c.Live, c.Back, c.Reason = app.Live, appURL(app.Name), true
 	if name == "" { // a rollback to what was live before
 		if name = string(app.Previous); name == "" {
-			return nil, &landfall.Error{Op: "web", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s has no earlier live release that can be reached. Promote a release instead.", app.Name)}
+			return nil, landfall.Errorf("web", landfall.Conflict,
+				"%s has no earlier live release that can be reached. Promote a release instead.", app.Name)
 		}
 	}
 	c.To = &client.Release{}
@@ -113,8 +112,7 @@ func (c confirmation) view(r *request, app client.App) *view {
 // changeable returns the app at a path. Forbidden when the token may not change it.
 func changeable(r *request, path string) (app client.App, err error) {
 	if err = r.get(path, &app); err == nil && !r.may(app) {
-		err = &landfall.Error{Op: "web", Kind: landfall.Forbidden,
-			Message: fmt.Sprintf("Your token may look at %s, and not change it.", app.Name)}
+		err = landfall.Errorf("web", landfall.Forbidden, "Your token may look at %s, and not change it.", app.Name)
 	}
 	return app, err
 }
@@ -147,12 +145,12 @@ func moveLive(r *request, operation, done string) (string, error) {
 		return "", err
 	}
 	if live := r.PostFormValue("live"); live != string(app.Live) {
-		return "", &landfall.Error{Op: "web", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"Somebody moved live meanwhile, to %s: nothing was done. Look again.", app.Live)}
+		return "", landfall.Errorf("web", landfall.Conflict,
+			"Somebody moved live meanwhile, to %s: nothing was done. Look again.", app.Live)
 	}
 	release := r.PostFormValue("release")
 	if release == "" {
-		return "", &landfall.Error{Op: "web", Kind: landfall.Invalid, Message: "No release was named."}
+		return "", landfall.Errorf("web", landfall.Invalid, "No release was named.")
 	}
 	err := r.api.Do(r.Context(), http.MethodPost, appPath(r)+operation, move{release, r.PostFormValue("reason")}, nil)
 	return appURL(app.Name) + "?done=" + done, err

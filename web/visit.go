@@ -52,8 +52,7 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 	v, ok := s.visitOf(r.URL.RequestURI())
 	challenge, err := landfall.ParseDigest(r.URL.Query().Get("for"))
 	if !ok || err != nil {
-		s.fail(w, r, nil, &landfall.Error{Op: "web.visit", Kind: landfall.Invalid,
-			Message: "This leads to no release of this server."})
+		s.fail(w, r, nil, landfall.Errorf("web.visit", landfall.Invalid, "This leads to no release of this server."))
 		return
 	}
 	cookie, none := r.Cookie(cookieName)
@@ -91,8 +90,7 @@ func (s *site) mayVisit(r *http.Request, token landfall.Token, v Visit) error {
 		return err
 	}
 	if err != nil || !token.Allows(landfall.ScopeRead, app.ID) {
-		return &landfall.Error{Op: "web.visit", Kind: landfall.Forbidden,
-			Message: "There is no such app, or your token may not read it."}
+		return landfall.Errorf("web.visit", landfall.Forbidden, "There is no such app, or your token may not read it.")
 	}
 	return nil
 }

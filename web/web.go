@@ -81,8 +81,7 @@ func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 		post(path, s.doing(a))
 	}
 	missing := guarded(s.showing(func(r *request) (*view, error) {
-		return nil, &landfall.Error{Op: "web", Kind: landfall.NotFound,
-			Message: "There is no page " + landfall.Printable(r.URL.Path) + "."}
+		return nil, landfall.Errorf("web", landfall.NotFound, "There is no page %s.", landfall.Printable(r.URL.Path))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del("Allow") // a page that there is by another method is none

@@ -190,8 +190,7 @@ func (c *Client) askWith(ctx context.Context, method, path string, body io.Reade
 	written, _, _ := strings.Cut(path, "?")
 	for element := range strings.SplitSeq(written, "/") {
 		if element == "." || element == ".." {
-			return nil, &landfall.Error{Op: "client", Kind: landfall.NotFound,
-				Message: fmt.Sprintf("nothing has the name %q", element)}
+			return nil, landfall.Errorf("client", landfall.NotFound, "nothing has the name %q", element)
 		}
 	}
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, body)
@@ -225,7 +224,7 @@ func problemOf(resp *http.Response) error {
 	for _, e := range p.Errors {
 		lines = append(lines, e.Location+": "+e.Message)
 	}
-	return &landfall.Error{Op: "client", Kind: kindNamed(p.Kind, resp.StatusCode), Message: strings.Join(lines, "\n")}
+	return landfall.Errorf("client", kindNamed(p.Kind, resp.StatusCode), "%s", strings.Join(lines, "\n"))
 }
 
 // kindNamed is the kind of a problem; what the framework itself and the gateway refuse has a status only.
