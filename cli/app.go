@@ -119,9 +119,8 @@ func (c *Call) appSet() *cobra.Command {
 	var username, file, branch, previews, keepFiles string
 	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new "+
 		"password or token for an app's repository",
-		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\nlandfall app set shop "+
-			"--keep-files 7d\n"+
-			"landfall app set shop --repo-token-file token",
+		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\n"+
+			"landfall app set shop --keep-files 7d\nlandfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if file == "" && (branch+previews+keepFiles == "" || username != "") {
 				return Invalid(

@@ -152,9 +152,8 @@ func checkFree(ctx context.Context, cl *client.Client, kind string, declared []s
 		if i < 0 || u.App == "" {
 			continue
 		}
-		return Invalid("%s: %s %s belongs to the app %q: apply to that one with --app %[4]s, rename it, or give this app "+
-			"a namespace of its own "+
-			"(app create --namespace)", declared[i].Pos, kind, u.Name, u.App)
+		return Invalid("%s: %s %s belongs to the app %q: apply to that one with --app %[4]s, rename it, or give this app a "+
+			"namespace of its own (app create --namespace)", declared[i].Pos, kind, u.Name, u.App)
 	}
 	return nil
 }

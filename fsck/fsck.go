@@ -416,8 +416,7 @@ func (r *checkRun) reportMissingRepository(ctx context.Context, app landfall.App
 	}
 	f.Problem = "it is gone"
 	f.Remedy = "bring the process that has it back, or put its folder git here; only if it is lost, start once with " +
-		"landfall serve --new, and push " +
-		"its branches again from a clone; or " + remedyRestore
+		"landfall serve --new, and push its branches again from a clone; or " + remedyRestore
 	return r.report(f)
 }
 

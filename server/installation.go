@@ -115,8 +115,7 @@ func (s *state) checkKeys(p places) error {
 		return nil
 	}
 	return s.notOne("these are of different installations: %s; right would be a data folder, a database and an object "+
-		"store of one "+
-		"(LANDFALL_DATA, LANDFALL_DATABASE, LANDFALL_S3_BUCKET), or a restore of a backup to new ones; "+
+		"store of one (LANDFALL_DATA, LANDFALL_DATABASE, LANDFALL_S3_BUCKET), or a restore of a backup to new ones; "+
 		"landfall serve --new makes one installation of them all the same", strings.Join(said, ", "))
 }
 
@@ -182,9 +181,8 @@ func (s *state) sayMissing(ctx context.Context, p places) error {
 
 // standsByText is what people hear of a process that standsBy.
 const standsByText = "the data folder has no key of the installation, and none of its repositories: it is taken for " +
-	"that of a standby, and another " +
-	"process for the one that has them; if there is no other one, the data folder is lost, or LANDFALL_DATA names " +
-	"another folder"
+	"that of a standby, and another process for the one that has them; if there is no other one, the data folder is " +
+	"lost, or LANDFALL_DATA names another folder"
 
 // setKeys gives a key to the parts that have none.
 func (s *state) setKeys(ctx context.Context, p places) error {
@@ -336,10 +334,9 @@ func (s *state) checkLost(ctx context.Context, p places) error {
 	}
 	if len(missing) > 0 && len(missing) == len(pushed) {
 		return s.notOne("the folder %s has no repository of an app, and pushes to %[3]s are known to %[2]s: the "+
-			"repositories are gone, or are in "+
-			"another data folder; right would be that folder (LANDFALL_DATA), or a backup (landfall restore); landfall serve "+
-			"--new starts "+
-			"all the same, refuses that folder from then on, and the apps have to be pushed again",
+			"repositories are gone, or are in another data folder; right would be that folder (LANDFALL_DATA), or a backup "+
+			"(landfall restore); landfall serve --new starts all the same, refuses that folder from then on, and the apps have "+
+			"to be pushed again",
 			filepath.Join(s.config.Data, "git"), s.config.databaseName(), cli.Count(len(pushed), "app"))
 	}
 	if p.folder.key != "" && p.folder.key == p.database.key {
@@ -359,8 +356,7 @@ func (s *state) checkObjects(ctx context.Context, p places) error {
 		return err
 	}
 	return s.notOne("%s has no object, and %s knows releases whose files are there: they are gone, or are in another "+
-		"place; right "+
-		"would be that place, or a backup (landfall restore); landfall serve --new starts all the same",
+		"place; right would be that place, or a backup (landfall restore); landfall serve --new starts all the same",
 		s.config.objectsName(), s.config.databaseName())
 }
 
@@ -407,11 +403,9 @@ func (s *state) checkStrange(ctx context.Context) error {
 			return nil
 		}
 	}
-	return s.notOne("the data folder %s has repositories of apps, and %s knows none of these apps: it is the database "+
-		"of another "+
-		"installation, or a new one; right would be the one that belongs to the data folder (LANDFALL_DATABASE), or a "+
-		"backup of it "+
-		"(landfall restore); landfall serve --new starts all the same", s.config.Data, s.config.databaseName())
+	return s.notOne("the data folder %s has repositories of apps, and %s knows none of these apps: it is the database of "+
+		"another installation, or a new one; right would be the one that belongs to the data folder (LANDFALL_DATABASE), or "+
+		"a backup of it (landfall restore); landfall serve --new starts all the same", s.config.Data, s.config.databaseName())
 }
 
 // repositories returns the apps that were pushed to here, and those among them whose repository is not there.

@@ -36,9 +36,8 @@ func (s *state) openSecrets(ctx context.Context) (*secret.Keeper, error) {
 		return key, nil
 	case key == nil:
 		return nil, badSetting("SECRET_KEY",
-			"is not set, %s has no %s, and there are secrets that only their key opens; put the file back in its "+
-				"place, or set LANDFALL_SECRET_KEY_FILE. If the key is lost, give a new one (age-keygen makes them), and set "+
-				"each secret again",
+			"is not set, %s has no %s, and there are secrets that only their key opens; put the file back in its place, or set "+
+				"LANDFALL_SECRET_KEY_FILE. If the key is lost, give a new one (age-keygen makes them), and set each secret again",
 			s.config.Data, secretKeyFile)
 	}
 	content, err := secret.ReadContent(newest.Content)
