@@ -39,8 +39,7 @@ func (a *api) registerExecutions(h huma.API) {
 	register(h, reading("execution-log", "/executions/{id}/log",
 		"Its log until it is over: server-sent events, or text if that is accepted"), a.executionLog)
 	register(h, reading("function-log", "/functions/{name}/log",
-		"What the executions of a version logged: server-sent events, or text if that is accepted"),
-		a.functionLog)
+		"What the executions of a version logged: server-sent events, or text if that is accepted"), a.functionLog)
 }
 
 // function fails unless a function is there for a token with a scope on its app.

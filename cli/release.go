@@ -27,8 +27,7 @@ func (c *Call) releaseCommand() *cobra.Command {
 			c.hold(true)),
 		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
 		c.get("tag APP RELEASE TAG", "Make a tag name a release: it does not expire, and answers at the tag's address",
-			"landfall release tag shop owf2k7qa beta",
-			c.moveTag),
+			"landfall release tag shop owf2k7qa beta", c.moveTag),
 		c.get("untag APP TAG", "Remove a tag", "landfall release untag shop beta",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.move(ctx, cl, http.MethodDelete, appPath(in, "tags", in["tag"]), nil)

@@ -120,6 +120,5 @@ func remedy(ref landfall.Reference, err error) string {
 		return ""
 	}
 	return fmt.Sprintf("; an alias is made before it is named, once a push made the function: landfall function alias "+
-		"create %s %s VERSION",
-		ref.Name, ref.Selector)
+		"create %s %s VERSION", ref.Name, ref.Selector)
 }

@@ -323,8 +323,7 @@ func checkKey(key, value string) error {
 			continue
 		}
 		return cli.Invalid("%[1]s holds a secret, and secrets are no lines of this file; right would be a file of its "+
-			"own, named by %[2]s%[3]s, or %[2]s",
-			key, envPrefix+s.name, fileSuffix)
+			"own, named by %[2]s%[3]s, or %[2]s", key, envPrefix+s.name, fileSuffix)
 	}
 	if known[key] {
 		return nil

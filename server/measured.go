@@ -18,8 +18,7 @@ func (s *control) measured() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := auth.BearerOf(r)
 		if token == "" {
-			challenge(w,
-				"Send a token: Authorization: Bearer TOKEN. LANDFALL_METRICS_TOKEN sets one for metrics alone.")
+			challenge(w, "Send a token: Authorization: Bearer TOKEN. LANDFALL_METRICS_TOKEN sets one for metrics alone.")
 			return
 		}
 		if auth.Equal(token, s.config.MetricsToken) || auth.Equal(token, s.config.Token) {
@@ -31,8 +30,7 @@ func (s *control) measured() http.Handler {
 				metrics.ServeHTTP(w, r)
 				return
 			}
-			challenge(w,
-				"The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
+			challenge(w, "The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
 			return
 		}
 		known, err := s.db.Token(r.Context(), token)

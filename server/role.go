@@ -107,8 +107,7 @@ func (c *config) parseRoles(v map[string]string) error {
 			c.Roles = append(c.Roles, r)
 		case v["ROLE"] != "":
 			return badSetting("ROLE", "is %q; right would be some of api, webhook, pipeline, gateway, trigger, router, "+
-				"runner and registry, with commas between",
-				v["ROLE"])
+				"runner and registry, with commas between", v["ROLE"])
 		}
 	}
 	if len(c.Roles) == 0 {

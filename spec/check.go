@@ -221,8 +221,7 @@ func (r *reader) checkExpressions() {
 		}
 		if size += e.Size; size > most {
 			r.problemf(s.pos, "HTTPTrigger %s: the regular expressions of all routes are too large together: compiled, they "+
-				"have more than %d instructions",
-				s.trigger.Name, most)
+				"have more than %d instructions", s.trigger.Name, most)
 			return
 		}
 		for _, method := range s.trigger.HTTP.Methods {

@@ -244,8 +244,7 @@ func (s *Spec) checkSchedule(r *reader, t Trigger) {
 		})
 		if named && f.Contract.CheckInput(event.New()) != nil {
 			r.problemf(t.Pos, "TimeTrigger %s: the events of a schedule have no data, and the contract of Function %s "+
-				"refuses them: let its input be null, too",
-				t.Name, f.Name)
+				"refuses them: let its input be null, too", t.Name, f.Name)
 		}
 	}
 }

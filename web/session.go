@@ -183,8 +183,7 @@ func goOn(w http.ResponseWriter, to string) {
 func local(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/") ||
-		strings.HasPrefix(to, "//") ||
-		strings.ContainsAny(to, "\\\t\r\n") {
+		strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\t\r\n") {
 		return "/"
 	}
 	return to
