@@ -19,15 +19,15 @@ import (
 func (a *api) registerAliases(h huma.API) {
 	u := units{a, landfall.FunctionUnit}
 	const all, one = "/functions/{name}/aliases", "/functions/{name}/aliases/{alias}"
-	registerUnit(u, h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
+	registerOn(u, h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
 	register(h, deploying("create-alias", http.MethodPost, all,
 		"Make an alias of a function").answering(http.StatusCreated), u.createAlias)
-	registerUnit(u, h, reading("show-alias", one, "One alias"), u.alias)
+	registerOn(u, h, reading("show-alias", one, "One alias"), u.alias)
 	register(h, deploying("update-alias", http.MethodPut, one,
 		"Let an alias point to another version, or to two with weights"), u.updateAlias)
-	registerUnit(u, h, deploying("delete-alias", http.MethodDelete, one,
+	registerOn(u, h, deploying("delete-alias", http.MethodDelete, one,
 		"Remove an alias; its versions stay").answering(http.StatusNoContent), u.deleteAlias)
-	registerUnit(u, h, reading("list-moves-of-alias", one+"/moves", "Every move of an alias, newest first"), u.aliasMoves)
+	registerOn(u, h, reading("list-moves-of-alias", one+"/moves", "Every move of an alias, newest first"), u.aliasMoves)
 }
 
 // AliasPath names an alias of a function.
@@ -94,7 +94,7 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 	if p.To, err = to.weights(); err != nil {
 		return nil, err
 	}
-	row, err := u.scoped(ctx, path, landfall.ScopeDeploy)
+	row, err := path.find(ctx, u, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}

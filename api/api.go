@@ -221,16 +221,21 @@ func register[I, O any](h huma.API, op operation, handler func(context.Context, 
 	})
 }
 
-// registerApp is register for an operation on one app, which handler gets when the token has the operation's scope on
+// finder is the path of a request: find returns what it names when the token has the scope on it.
+type finder[R, T any] interface {
+	find(ctx context.Context, r R, scope landfall.Scope) (T, error)
+}
+
+// registerOn is register for an operation on one thing, which handler gets when the token has the operation's scope on
 // it.
-func registerApp[I interface{ named() string }, O any](a *api, h huma.API, op operation,
-	handler func(context.Context, landfall.App, *I) (*O, error)) {
+func registerOn[R, T, O any, I finder[R, T]](r R, h huma.API, op operation,
+	handler func(context.Context, T, *I) (*O, error)) {
 	register(h, op, func(ctx context.Context, in *I) (*O, error) {
-		app, err := a.app(ctx, (*in).named(), op.scope)
+		found, err := (*in).find(ctx, r, op.scope)
 		if err != nil {
 			return nil, err
 		}
-		return handler(ctx, app, in)
+		return handler(ctx, found, in)
 	})
 }
 

@@ -26,7 +26,9 @@ type AppPath struct {
 	App string `path:"app" doc:"name of the app"`
 }
 
-func (p AppPath) named() string { return p.App }
+func (p AppPath) find(ctx context.Context, a *api, scope landfall.Scope) (landfall.App, error) {
+	return a.app(ctx, p.App, scope)
+}
 
 // Paging asks for one page of a list.
 type Paging struct {
@@ -40,26 +42,26 @@ func (a *api) registerApps(h huma.API) {
 	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated),
 		a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
-	registerApp(a, h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",
+	registerOn(a, h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",
 		"Set a new password for the app's repository"), a.setCredentials)
-	registerApp(a, h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
+	registerOn(a, h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
 		"Replace the secret of the app's webhook"), a.rotateHook)
-	registerApp(a, h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
+	registerOn(a, h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
 		"Make another branch the production branch"), a.setBranch)
-	registerApp(a, h, administering("set-previews", http.MethodPut, "/apps/{app}/previews",
+	registerOn(a, h, administering("set-previews", http.MethodPut, "/apps/{app}/previews",
 		"Say who sees releases that are not live"), a.setPreviews)
-	registerApp(a, h, administering("set-keep-files", http.MethodPut, "/apps/{app}/keep-files",
+	registerOn(a, h, administering("set-keep-files", http.MethodPut, "/apps/{app}/keep-files",
 		"Say how long files of releases that were live are served"), a.setKeepFiles)
-	registerApp(a, h, administering("delete-app", http.MethodDelete, "/apps/{app}",
+	registerOn(a, h, administering("delete-app", http.MethodDelete, "/apps/{app}",
 		"Delete an app; its name stays reserved"), a.deleteApp)
-	registerApp(a, h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
-	registerApp(a, h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"),
+	registerOn(a, h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
+	registerOn(a, h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"),
 		a.showGroup)
-	registerApp(a, h, reading("app-state", "/apps/{app}/state", "What was in force at a commit or time"), a.state)
-	registerApp(a, h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
-	registerApp(a, h, deploying("apply", http.MethodPost, "/apps/{app}/applies",
+	registerOn(a, h, reading("app-state", "/apps/{app}/state", "What was in force at a commit or time"), a.state)
+	registerOn(a, h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
+	registerOn(a, h, deploying("apply", http.MethodPost, "/apps/{app}/applies",
 		"Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
-	registerApp(a, h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
+	registerOn(a, h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
 	register(h, administering("list-deliveries", http.MethodGet, "/deliveries",
 		"The newest webhook deliveries: what was well signed"), a.deliveries)
 	register(h, administering("show-delivery", http.MethodGet, "/deliveries/{id}", "One webhook delivery"), a.delivery)

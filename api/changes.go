@@ -30,7 +30,7 @@ type VersionPath struct {
 func (u units) registerVersion(h huma.API, path string) {
 	one := "/" + path + "/{name}/versions/{version}"
 	version := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[client.Version](), true, "")
-	registerUnit(u, h, reading("show-version-of-"+path, one,
+	registerOn(u, h, reading("show-version-of-"+path, one,
 		"One version, or its package's archive").content(map[string]*huma.MediaType{
 		"application/json": {Schema: version},
 		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
@@ -39,9 +39,9 @@ func (u units) registerVersion(h huma.API, path string) {
 		"Make a version: at once, or by a run").
 		answering(http.StatusAccepted), u.makeVersion)
 	alsoCreated(h.OpenAPI().Paths[base+"/"+path+"/{name}/versions"].Post.Responses, http.StatusAccepted)
-	registerUnit(u, h, deploying("describe-version-of-"+path, http.MethodPut, one,
+	registerOn(u, h, deploying("describe-version-of-"+path, http.MethodPut, one,
 		"Change the description of a version, which is all that can change"), u.describe)
-	registerUnit(u, h, deploying("delete-versions-of-"+path, http.MethodDelete, one,
+	registerOn(u, h, deploying("delete-versions-of-"+path, http.MethodDelete, one,
 		"Delete a version, or all, unless something holds one"), u.deleteVersions)
 }
 

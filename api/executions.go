@@ -32,11 +32,11 @@ func (a *api) registerExecutions(h huma.API) {
 	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions",
 		scope: landfall.ScopeInvoke, status: http.StatusCreated, summary: "Run a function, on record from the start"},
 		a.createExecution)
-	register(h, reading("show-execution", "/executions/{id}", "One execution"), a.showExecution)
-	register(h, deploying("delete-execution", http.MethodDelete, "/executions/{id}",
+	registerOn(a, h, reading("show-execution", "/executions/{id}", "One execution"), a.showExecution)
+	registerOn(a, h, deploying("delete-execution", http.MethodDelete, "/executions/{id}",
 		"Delete an execution and its log; one that waits is not run").
 		answering(http.StatusNoContent), a.deleteExecution)
-	register(h, reading("execution-log", "/executions/{id}/log",
+	registerOn(a, h, reading("execution-log", "/executions/{id}/log",
 		"Its log until it is over: server-sent events, or text if that is accepted"), a.executionLog)
 	register(h, reading("function-log", "/functions/{name}/log",
 		"What the executions of a version logged: server-sent events, or text if that is accepted"), a.functionLog)
@@ -146,9 +146,10 @@ type ExecutionPath struct {
 	ID string `path:"id" doc:"the id, or 8 or more of its first characters, as logs show them"`
 }
 
-// execution returns an execution for a request that needs the scope on its app. The beginning of an id names it, too,
-// when it is the only one of which the caller may know.
-func (a *api) execution(ctx context.Context, id string, scope landfall.Scope) (landfall.Execution, error) {
+// find returns an execution. The beginning of an id names it, too, when it is the only one of which the caller may
+// know.
+func (p ExecutionPath) find(ctx context.Context, a *api, scope landfall.Scope) (landfall.Execution, error) {
+	id := p.ID
 	a.flush(ctx)
 	x, err := a.DB.Execution(ctx, id)
 	if err == nil && !caller(ctx).Allows(scope, x.AppID) {
@@ -184,15 +185,12 @@ func beginsExecution(text string) bool {
 	return len(text) >= shown && len(text) < whole && strings.Trim(text, "0123456789abcdef-") == ""
 }
 
-func (a *api) showExecution(ctx context.Context, in *ExecutionPath) (*body[landfall.Execution], error) {
-	return answer(a.execution(ctx, in.ID, landfall.ScopeRead))
+func (a *api) showExecution(_ context.Context, x landfall.Execution,
+	_ *ExecutionPath) (*body[landfall.Execution], error) {
+	return answer(x, nil)
 }
 
-func (a *api) deleteExecution(ctx context.Context, in *ExecutionPath) (*struct{}, error) {
-	x, err := a.execution(ctx, in.ID, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) deleteExecution(ctx context.Context, x landfall.Execution, _ *ExecutionPath) (*struct{}, error) {
 	return nil, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, x.ID) })
 }
 
@@ -240,14 +238,10 @@ type LogReading struct {
 	Accept string `header:"Accept" doc:"text/plain: the log itself"`
 }
 
-func (a *api) executionLog(ctx context.Context, in *struct {
+func (a *api) executionLog(ctx context.Context, x landfall.Execution, in *struct {
 	ExecutionPath
 	LogReading
 }) (*huma.StreamResponse, error) {
-	x, err := a.execution(ctx, in.ID, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	return a.stream(ctx, in.LogReading, func(after int64) ([]landfall.ExecutionLog, bool, error) {
 		now, err := a.DB.Execution(ctx, x.ID) // before its log: what was there when it ended is seen then
 		if err != nil {

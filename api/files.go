@@ -13,11 +13,11 @@ import (
 )
 
 func (a *api) registerFiles(h huma.API) {
-	registerApp(a, h, reading("list-files", "/apps/{app}/groups/{uid}/files",
+	registerOn(a, h, reading("list-files", "/apps/{app}/groups/{uid}/files",
 		"The static files of an app version, by path"), a.files)
-	registerApp(a, h, reading("diff-files", "/apps/{app}/diff/files", "The files that differ between two app versions"),
+	registerOn(a, h, reading("diff-files", "/apps/{app}/diff/files", "The files that differ between two app versions"),
 		a.diffFiles)
-	registerRun(a, h, reading("run-files", "/runs/{id}/files", "The files that differ in a run's diff"), a.runFiles)
+	registerOn(a, h, reading("run-files", "/runs/{id}/files", "The files that differ in a run's diff"), a.runFiles)
 }
 
 func (a *api) files(ctx context.Context, app landfall.App, in *struct {

@@ -18,10 +18,10 @@ func (a *api) registerFnFunctions(h huma.API) {
 	f := units{a, landfall.FunctionUnit}
 	const all, one = "/ns/{ns}/functions", "/ns/{ns}/functions/{function}"
 	register(h, reading("list-fn-functions", all, "The functions of a namespace, by name"), f.listFn)
-	register(h, reading("show-fn-function", one, "One function"), f.showFn)
+	registerOn(f, h, reading("show-fn-function", one, "One function"), f.showFn)
 	registerPut(h, deploying("put-fn-function", http.MethodPut, one,
 		"Set a function's resources, or make one like another, and release its app with it"), f.putFn)
-	register(h, deploying("delete-fn-function", http.MethodDelete, one,
+	registerOn(f, h, deploying("delete-fn-function", http.MethodDelete, one,
 		"Release a function's app without it").answering(http.StatusNoContent), f.deleteFn)
 }
 
@@ -52,16 +52,12 @@ func (u units) listFn(ctx context.Context, in *struct {
 	})
 }
 
-func (u units) showFn(ctx context.Context, in *FnFunctionPath) (*body[client.FnFunction], error) {
-	row, err := u.fnRow(ctx, *in, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (u units) showFn(ctx context.Context, row store.Unit, _ *FnFunctionPath) (*body[client.FnFunction], error) {
 	return answer(u.fnFunction(ctx, row))
 }
 
-// fnRow returns the row of a function for a request that needs the scope on its app.
-func (u units) fnRow(ctx context.Context, in FnFunctionPath, scope landfall.Scope) (store.Unit, error) {
+// find returns the row of a function that production has.
+func (in FnFunctionPath) find(ctx context.Context, u units, scope landfall.Scope) (store.Unit, error) {
 	row, tracked, err := u.row(ctx, in.Namespace, in.Function)
 	switch {
 	case err != nil:
@@ -170,7 +166,7 @@ func (u units) putFn(ctx context.Context, in *struct {
 // appOfFunction returns the app that has a function, or that a new one is to be in: that of the one that it is to be
 // like.
 func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfall.Reference) (landfall.App, error) {
-	row, err := u.fnRow(ctx, in, landfall.ScopeDeploy)
+	row, err := in.find(ctx, u, landfall.ScopeDeploy)
 	if landfall.Is(err, landfall.NotFound) {
 		if err := u.free(ctx, in); err != nil {
 			return landfall.App{}, err
@@ -180,7 +176,7 @@ func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfa
 				"there is no function %s in the namespace %q: a push makes it, or give in image the one that it is to be like",
 				in.Function, in.Namespace)
 		}
-		row, err = u.fnRow(ctx, FnFunctionPath{in.NamespacePath, like.Name}, landfall.ScopeDeploy)
+		row, err = FnFunctionPath{in.NamespacePath, like.Name}.find(ctx, u, landfall.ScopeDeploy)
 	}
 	if err != nil {
 		return landfall.App{}, err
@@ -219,11 +215,7 @@ func (u units) checkConfig(ctx context.Context, app landfall.App, given map[stri
 	return err
 }
 
-func (u units) deleteFn(ctx context.Context, in *FnFunctionPath) (*struct{}, error) {
-	row, err := u.fnRow(ctx, *in, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
+func (u units) deleteFn(ctx context.Context, row store.Unit, in *FnFunctionPath) (*struct{}, error) {
 	app, err := u.DB.App(ctx, row.App)
 	if err != nil {
 		return nil, err

@@ -17,11 +17,11 @@ import (
 
 func (a *api) registerFnTriggers(h huma.API) {
 	const all, one = "/ns/{ns}/apps/{app}/triggers", "/ns/{ns}/apps/{app}/triggers/{trigger}"
-	register(h, reading("list-fn-triggers", all, "The triggers of an app, by name"), a.listFnTriggers)
-	register(h, reading("show-fn-trigger", one, "One trigger"), a.showFnTrigger)
+	registerOn(a, h, reading("list-fn-triggers", all, "The triggers of an app, by name"), a.listFnTriggers)
+	registerOn(a, h, reading("show-fn-trigger", one, "One trigger"), a.showFnTrigger)
 	registerPut(h, deploying("put-fn-trigger", http.MethodPut, one,
 		"Make a trigger, or set what it is, and release the app with it"), a.putFnTrigger)
-	register(h, deploying("delete-fn-trigger", http.MethodDelete, one,
+	registerOn(a, h, deploying("delete-fn-trigger", http.MethodDelete, one,
 		"Release the app without a trigger").answering(http.StatusNoContent), a.deleteFnTrigger)
 }
 
@@ -40,14 +40,10 @@ func (a *api) triggerUnits(ctx context.Context, app landfall.App) ([]store.Group
 	return units, err
 }
 
-func (a *api) listFnTriggers(ctx context.Context, in *struct {
+func (a *api) listFnTriggers(ctx context.Context, app landfall.App, in *struct {
 	FnAppPath
 	Paging
 }) (*body[page[client.FnTrigger]], error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
 	units, err := a.triggerUnits(ctx, app)
 	if err != nil {
 		return nil, err
@@ -61,11 +57,7 @@ func (a *api) listFnTriggers(ctx context.Context, in *struct {
 	})
 }
 
-func (a *api) showFnTrigger(ctx context.Context, in *FnTriggerPath) (*body[client.FnTrigger], error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) showFnTrigger(ctx context.Context, app landfall.App, in *FnTriggerPath) (*body[client.FnTrigger], error) {
 	return answer(a.fnTrigger(ctx, app, in.Trigger))
 }
 
@@ -125,7 +117,7 @@ func (a *api) putFnTrigger(ctx context.Context, in *struct {
 	OnlyNew
 	Body client.FnTrigger
 }) (*put[client.FnTrigger], error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeDeploy)
+	app, err := in.find(ctx, a, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -226,11 +218,7 @@ func (a *api) functionRef(app landfall.App, t client.FnTrigger) (map[string]any,
 	return map[string]any{"name": ref.Name, "version": ref.Selector}, err
 }
 
-func (a *api) deleteFnTrigger(ctx context.Context, in *FnTriggerPath) (*struct{}, error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeDeploy)
-	if err != nil {
-		return nil, err
-	}
-	_, err = a.Editor.DropTrigger(ctx, app, in.Trigger, caller(ctx).Name)
+func (a *api) deleteFnTrigger(ctx context.Context, app landfall.App, in *FnTriggerPath) (*struct{}, error) {
+	_, err := a.Editor.DropTrigger(ctx, app, in.Trigger, caller(ctx).Name)
 	return nil, err
 }

@@ -95,7 +95,7 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if made.Run != "" {
-		run, err := u.run(ctx, made.Run, landfall.ScopeRead)
+		run, err := RunPath{made.Run}.find(ctx, u.api, landfall.ScopeRead)
 		c := u.runOf(ctx, run.Run, run.app.Name)
 		return &put[client.MadeVersion]{Status: http.StatusAccepted, Body: client.MadeVersion{Run: &c}}, err
 	}

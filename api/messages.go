@@ -26,12 +26,12 @@ type Queues interface {
 const maxMessage = 6 << 20
 
 func (a *api) registerMessages(h huma.API) {
-	registerApp(a, h, invoking("publish", http.MethodPost, "/apps/{app}/messages/{topic}",
+	registerOn(a, h, invoking("publish", http.MethodPost, "/apps/{app}/messages/{topic}",
 		"Store a message at a topic, for the queue triggers that hear it; ce-… headers make it a CloudEvent").
 		answering(http.StatusAccepted).taking(maxMessage), a.publish)
 	// an event may have no data; huma demands a raw body
 	h.OpenAPI().Paths[base+"/apps/{app}/messages/{topic}"].Post.RequestBody.Required = false
-	registerApp(a, h, invoking("read-messages", http.MethodGet, "/apps/{app}/messages/{topic}",
+	registerOn(a, h, invoking("read-messages", http.MethodGet, "/apps/{app}/messages/{topic}",
 		"The messages that are kept at a topic, or at all that a pattern (*, >) names, oldest first; none is taken away"),
 		a.readMessages)
 }

@@ -31,10 +31,10 @@ func (a *api) registerNamespaces(h huma.API) {
 	register(h, administering("delete-namespace", http.MethodDelete, one,
 		"Delete a namespace without apps").answering(http.StatusNoContent), a.deleteNamespace)
 	register(h, reading("list-fn-apps", apps, "The apps of a namespace, by name"), a.listFnApps)
-	register(h, reading("show-fn-app", app, "One app, with its configuration"), a.showFnApp)
+	registerOn(a, h, reading("show-fn-app", app, "One app, with its configuration"), a.showFnApp)
 	registerPut(h, deploying("put-fn-app", http.MethodPut, app,
 		"Make an app (scope admin), or set its configuration and release it with that"), a.putFnApp)
-	register(h, administering("delete-fn-app", http.MethodDelete, app,
+	registerOn(a, h, administering("delete-fn-app", http.MethodDelete, app,
 		"Delete an app that has no releases").answering(http.StatusNoContent), a.deleteFnApp)
 	a.registerFnTriggers(h)
 	a.registerFnFunctions(h)
@@ -210,9 +210,8 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 	})
 }
 
-// fnApp returns a living app of a namespace for a request that needs the scope on it. What the token may not read is
-// not there.
-func (a *api) fnApp(ctx context.Context, in FnAppPath, scope landfall.Scope) (landfall.App, error) {
+// find returns a living app of a namespace. What the token may not read is not there.
+func (in FnAppPath) find(ctx context.Context, a *api, scope landfall.Scope) (landfall.App, error) {
 	missing := landfall.Errorf("api", landfall.NotFound, "there is no app %q in the namespace %q", in.App, in.Namespace)
 	app, err := a.DB.AppByName(ctx, in.App)
 	switch {
@@ -320,11 +319,7 @@ func (a *api) listFnApps(ctx context.Context, in *struct {
 	})
 }
 
-func (a *api) showFnApp(ctx context.Context, in *FnAppPath) (*body[client.FnApp], error) {
-	app, err := a.fnApp(ctx, *in, landfall.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) showFnApp(ctx context.Context, app landfall.App, _ *FnAppPath) (*body[client.FnApp], error) {
 	return answer(a.fnAppOf(ctx, app))
 }
 
@@ -342,7 +337,7 @@ func (a *api) putFnApp(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeDeploy)
+	app, err := in.find(ctx, a, landfall.ScopeDeploy)
 	added := landfall.Is(err, landfall.NotFound)
 	if added {
 		app, err = a.addFnApp(ctx, in.FnAppPath, in.Body, annotations)
@@ -413,11 +408,7 @@ func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string
 	return a.Editor.PutConfig(ctx, app, data, annotations, caller(ctx).Name)
 }
 
-func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error) {
-	app, err := a.fnApp(ctx, *in, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) deleteFnApp(ctx context.Context, app landfall.App, _ *FnAppPath) (*struct{}, error) {
 	releases, err := a.DB.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return nil, err

@@ -16,21 +16,21 @@ import (
 )
 
 func (a *api) registerReleases(h huma.API) {
-	registerApp(a, h, reading("list-releases", "/apps/{app}/releases", "The releases, newest first"), a.listReleases)
-	registerApp(a, h, reading("show-release", "/apps/{app}/releases/{uid}", "One release with its units"), a.showRelease)
-	registerApp(a, h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases",
+	registerOn(a, h, reading("list-releases", "/apps/{app}/releases", "The releases, newest first"), a.listReleases)
+	registerOn(a, h, reading("show-release", "/apps/{app}/releases/{uid}", "One release with its units"), a.showRelease)
+	registerOn(a, h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases",
 		"Make an app version reachable (again)"), a.reach)
-	registerApp(a, h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}",
+	registerOn(a, h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}",
 		"Expire a release: it answers 410"), a.expire)
-	registerApp(a, h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"),
+	registerOn(a, h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"),
 		a.promote)
-	registerApp(a, h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback",
+	registerOn(a, h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback",
 		"Make live what was live before, or the release named, and hold it"), a.rollback)
-	registerApp(a, h, deploying("hold", http.MethodPut, "/apps/{app}/hold",
+	registerOn(a, h, deploying("hold", http.MethodPut, "/apps/{app}/hold",
 		"Hold live where it is, or let it follow pushes again"), a.hold)
-	registerApp(a, h, deploying("tag-release", http.MethodPut, "/apps/{app}/tags/{tag}", "Make a tag name a release"),
+	registerOn(a, h, deploying("tag-release", http.MethodPut, "/apps/{app}/tags/{tag}", "Make a tag name a release"),
 		a.tag)
-	registerApp(a, h, deploying("untag-release", http.MethodDelete, "/apps/{app}/tags/{tag}", "Remove a tag"), a.untag)
+	registerOn(a, h, deploying("untag-release", http.MethodDelete, "/apps/{app}/tags/{tag}", "Remove a tag"), a.untag)
 }
 
 // names tells what the releases of an app are called.

@@ -16,34 +16,31 @@ type RunPath struct {
 	ID string `path:"id"`
 }
 
-func (p RunPath) named() string { return p.ID }
+// find returns a run and its app.
+func (p RunPath) find(ctx context.Context, a *api, scope landfall.Scope) (run ownRun, err error) {
+	if run.Run, err = a.DB.Run(ctx, p.ID); err != nil {
+		return run, err
+	}
+	run.app, err = a.DB.App(ctx, run.App)
+	if err == nil && !caller(ctx).Allows(scope, run.app.ID) {
+		err = forbidden(scope, run.app.Name)
+	}
+	return run, err
+}
 
 func (a *api) registerRuns(h huma.API) {
 	register(h, reading("list-runs", "/runs", "Runs, newest first"), a.listRuns)
-	registerRun(a, h, reading("show-run", "/runs/{id}", "One run with its steps, diff and statuses"), a.showRun)
-	registerRun(a, h, reading("run-log", "/runs/{id}/log", "The log as server-sent events, until the run is over"),
+	registerOn(a, h, reading("show-run", "/runs/{id}", "One run with its steps, diff and statuses"), a.showRun)
+	registerOn(a, h, reading("run-log", "/runs/{id}/log", "The log as server-sent events, until the run is over"),
 		a.runLog)
-	registerRun(a, h, deploying("retry-run", http.MethodPost, "/runs/{id}/retry", "Run the commit again"), a.retryRun)
-	registerRun(a, h, deploying("cancel-run", http.MethodPost, "/runs/{id}/cancel", "End an unfinished run"), a.cancelRun)
+	registerOn(a, h, deploying("retry-run", http.MethodPost, "/runs/{id}/retry", "Run the commit again"), a.retryRun)
+	registerOn(a, h, deploying("cancel-run", http.MethodPost, "/runs/{id}/cancel", "End an unfinished run"), a.cancelRun)
 }
 
 // ownRun is a run and its app.
 type ownRun struct {
 	landfall.Run
 	app landfall.App
-}
-
-// registerRun is register for an operation on one run, which handler gets when the token has the operation's scope on
-// its app.
-func registerRun[I interface{ named() string }, O any](a *api, h huma.API, op operation,
-	handler func(context.Context, ownRun, *I) (*O, error)) {
-	register(h, op, func(ctx context.Context, in *I) (*O, error) {
-		run, err := a.run(ctx, (*in).named(), op.scope)
-		if err != nil {
-			return nil, err
-		}
-		return handler(ctx, run, in)
-	})
 }
 
 func (a *api) listRuns(ctx context.Context, in *struct {
@@ -98,18 +95,6 @@ func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run 
 		c.URL = a.ReleaseURL(app, r.UID)
 	}
 	return c
-}
-
-// run returns a run and its app for a request that needs the scope on it.
-func (a *api) run(ctx context.Context, id string, scope landfall.Scope) (run ownRun, err error) {
-	if run.Run, err = a.DB.Run(ctx, id); err != nil {
-		return run, err
-	}
-	run.app, err = a.DB.App(ctx, run.App)
-	if err == nil && !caller(ctx).Allows(scope, run.app.ID) {
-		err = forbidden(scope, run.app.Name)
-	}
-	return run, err
 }
 
 func (a *api) showRun(ctx context.Context, run ownRun, _ *RunPath) (*body[client.Run], error) {

@@ -16,13 +16,13 @@ import (
 )
 
 func (a *api) registerSecrets(h huma.API) {
-	registerApp(a, h, reading("list-secrets", "/apps/{app}/secrets", "An app's secrets, without their values"),
+	registerOn(a, h, reading("list-secrets", "/apps/{app}/secrets", "An app's secrets, without their values"),
 		a.listSecrets)
-	registerApp(a, h, deploying("set-secret", http.MethodPut, "/apps/{app}/secrets/{secret}",
+	registerOn(a, h, deploying("set-secret", http.MethodPut, "/apps/{app}/secrets/{secret}",
 		"Give a secret a value, and release the app with it"), a.setSecret)
-	registerApp(a, h, deploying("revoke-secret", http.MethodPost, "/apps/{app}/secrets/{secret}/revoke",
+	registerOn(a, h, deploying("revoke-secret", http.MethodPost, "/apps/{app}/secrets/{secret}/revoke",
 		"Take the value of a version away for good"), a.revokeSecret)
-	registerApp(a, h, deploying("delete-secret", http.MethodDelete, "/apps/{app}/secrets/{secret}",
+	registerOn(a, h, deploying("delete-secret", http.MethodDelete, "/apps/{app}/secrets/{secret}",
 		"Delete a secret that no release has"), a.deleteSecret)
 }
 

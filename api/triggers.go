@@ -18,7 +18,7 @@ import (
 )
 
 func (a *api) registerTriggers(h huma.API) {
-	registerApp(a, h, reading("list-triggers", "/apps/{app}/triggers",
+	registerOn(a, h, reading("list-triggers", "/apps/{app}/triggers",
 		"The triggers of the live release, by kind and name"), a.triggers)
 }
 

@@ -23,34 +23,19 @@ type UnitPath struct {
 	Namespace string `query:"namespace" default:"default"`
 }
 
-func (p UnitPath) unit() UnitPath { return p }
+// find returns the row of a function or package.
+func (p UnitPath) find(ctx context.Context, u units, scope landfall.Scope) (store.Unit, error) {
+	row, _, err := u.row(ctx, p.Namespace, p.Name)
+	if err == nil && !caller(ctx).Allows(scope, row.App) {
+		err = forbidden(scope, row.Unit.String())
+	}
+	return row, err
+}
 
 // units is the read side of functions or of packages, which have the same operations.
 type units struct {
 	*api
 	kind landfall.UnitKind
-}
-
-// registerUnit is register for an operation on one function or package: handler gets its row when the token has the
-// operation's scope on its app.
-func registerUnit[I interface{ unit() UnitPath }, O any](u units, h huma.API, op operation,
-	handler func(context.Context, store.Unit, *I) (*O, error)) {
-	register(h, op, func(ctx context.Context, in *I) (*O, error) {
-		row, err := u.scoped(ctx, (*in).unit(), op.scope)
-		if err != nil {
-			return nil, err
-		}
-		return handler(ctx, row, in)
-	})
-}
-
-// scoped returns the row of a function or package for a request that needs the scope on its app.
-func (u units) scoped(ctx context.Context, in UnitPath, scope landfall.Scope) (store.Unit, error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err == nil && !caller(ctx).Allows(scope, row.App) {
-		err = forbidden(scope, row.Unit.String())
-	}
-	return row, err
 }
 
 func (a *api) registerVersions(h huma.API) {
@@ -66,8 +51,8 @@ func (a *api) registerVersions(h huma.API) {
 		register(h, reading("tracker-of-"+k.path, "/"+k.path+"/{name}/tracker", "The ordered list of versions"), u.tracker)
 	}
 	f := units{a, landfall.FunctionUnit}
-	registerUnit(f, h, reading("show-function", "/functions/{name}", "A function's aliases and versions"), f.master)
-	registerUnit(f, h, deploying("delete-function", http.MethodDelete, "/functions/{name}",
+	registerOn(f, h, reading("show-function", "/functions/{name}", "A function's aliases and versions"), f.master)
+	registerOn(f, h, deploying("delete-function", http.MethodDelete, "/functions/{name}",
 		"Delete a function with its aliases and versions, unless something holds one"), f.deleteFunction)
 }
 

@@ -69,9 +69,8 @@ func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor 
 func (editor *Editor) delete(
 	ctx context.Context, d deletion, dry bool, find func(ctx context.Context, d *deletion) error,
 ) (gone Deletion, err error) {
-	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
+	err = editor.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		d.tx = tx
-		var err error
 		if d.row, err = tx.UnitInNamespace(ctx, d.row.Namespace, d.row.Unit); err != nil {
 			return err
 		}

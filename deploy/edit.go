@@ -74,10 +74,9 @@ func (editor *Editor) edit(
 	return made, err
 }
 
-func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor string) (*edit, error) {
+func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor string) (e *edit, err error) {
 	const op landfall.Op = "deploy.edit"
-	e := &edit{by: editor, tx: tx, actor: actor}
-	var err error
+	e = &edit{by: editor, tx: tx, actor: actor}
 	if e.app, err = tx.ActiveApp(ctx, appID); err != nil {
 		return nil, err
 	}

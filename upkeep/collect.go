@@ -29,8 +29,7 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 	var app landfall.App
 	var expired []landfall.Release
 	var prefixes []string
-	err = leader.Update(ctx, func(tx *store.Tx) error {
-		var err error
+	err = leader.Update(ctx, func(tx *store.Tx) (err error) {
 		if app, err = tx.App(ctx, appID); err != nil || !app.Deleted.IsZero() {
 			return err
 		}

@@ -19,8 +19,7 @@ import (
 // collection removes the content once KeepDeleted is over. NotFound when it was deleted before.
 func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
 	by := deploy.Mover{Actor: actor, Reason: "the app was deleted", At: u.Now()}
-	err := u.DB.Update(ctx, func(tx *store.Tx) error {
-		var err error
+	err := u.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
