@@ -1,7 +1,6 @@
 package landfall
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 )
@@ -12,19 +11,15 @@ const maxLabel = 63
 var appName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{1,38})[a-z0-9]$`)
 
 // CheckAppName returns an Invalid error unless name can be the name of an app, which is also its host name.
-func CheckAppName(name string) error {
-	if !appName.MatchString(name) || strings.Contains(name, "--") {
-		return &Error{Kind: Invalid, Message: fmt.Sprintf(
-			"%q cannot be an app's name: 3 to 40 of a-z, 0-9 and -, without -- and without - at an end", name)}
-	}
-	return nil
-}
+func CheckAppName(name string) error { return checkName(name, "an app's name") }
 
 // CheckNamespaceName returns an Invalid error unless name can be a namespace's: apps and namespaces share their names.
-func CheckNamespaceName(name string) error {
-	if CheckAppName(name) != nil {
-		return &Error{Kind: Invalid, Message: fmt.Sprintf(
-			"%q cannot be a namespace's name: 3 to 40 of a-z, 0-9 and -, without -- and without - at an end", name)}
+func CheckNamespaceName(name string) error { return checkName(name, "a namespace's name") }
+
+func checkName(name, what string) error {
+	if !appName.MatchString(name) || strings.Contains(name, "--") {
+		return Errorf("", Invalid,
+			"%q cannot be %s: 3 to 40 of a-z, 0-9 and -, without -- and without - at an end", name, what)
 	}
 	return nil
 }

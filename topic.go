@@ -1,7 +1,6 @@
 package landfall
 
 import (
-	"fmt"
 	"strings"
 	"time"
 )
@@ -19,7 +18,7 @@ func CheckTopicPattern(topic string) error { return checkTopic(topic, true) }
 
 func checkTopic(topic string, pattern bool) error {
 	wrong := func(format string, args ...any) error {
-		return &Error{Op: "topic", Kind: Invalid, Message: fmt.Sprintf(format, args...)}
+		return Errorf("topic", Invalid, format, args...)
 	}
 	if topic == "" || len(topic) > MaxTopic {
 		return wrong("a topic has 1 to %d characters", MaxTopic)

@@ -104,7 +104,7 @@ func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUn
 		shown.Weights[w.Function.String()] = w.Percent
 	}
 	if t.Filters != nil {
-		if err := readObject(t.Filters, &shown.Filters); err != nil {
+		if err := spec.DecodeNumbers(t.Filters, &shown.Filters); err != nil {
 			return shown, err
 		}
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -259,7 +258,7 @@ func (a *api) fnAppOf(ctx context.Context, app landfall.App) (client.FnApp, erro
 		return shown, err
 	}
 	if config != nil {
-		if err := readObject(config, &shown.Config); err != nil {
+		if err := spec.DecodeNumbers(config, &shown.Config); err != nil {
 			return shown, err
 		}
 	}
@@ -270,16 +269,9 @@ func (a *api) fnAppOf(ctx context.Context, app landfall.App) (client.FnApp, erro
 	return shown, err
 }
 
-// readObject reads stored JSON, with its numbers as they stand there.
-func readObject(stored []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(stored))
-	d.UseNumber()
-	return d.Decode(into)
-}
-
 func annotationsOf(stored string) (annotations map[string]any, err error) {
 	if stored != "" {
-		err = readObject([]byte(stored), &annotations)
+		err = spec.DecodeNumbers([]byte(stored), &annotations)
 	}
 	return annotations, err
 }
@@ -395,15 +387,11 @@ func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string
 			return tx.AnnotateApp(ctx, app.ID, annotations)
 		})
 	}
-	var data []byte
+	var data json.RawMessage
 	if len(config) > 0 {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // canonical, as in specs
-		if err := e.Encode(config); err != nil {
+		if data, err = spec.Canonical(config); err != nil {
 			return deploy.EditResult{}, err
 		}
-		data = bytes.TrimSpace(b.Bytes())
 	}
 	return a.Editor.PutConfig(ctx, app, data, annotations, caller(ctx).Name)
 }

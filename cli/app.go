@@ -162,9 +162,8 @@ func (c *Call) appSet() *cobra.Command {
 				}
 			}
 			if keepFiles != "" && app.KeepFiles.Duration() != landfall.Age(keepFiles).Duration() {
-				fmt.Fprintf(c.Stderr,
-					"release.keep_files in the spec of %s is %s and goes before; %s holds once the production branch does not say it\n",
-					printable(app.Name), printable(string(app.KeepFiles)), keepFiles)
+				fmt.Fprintf(c.Stderr, "release.keep_files in the spec of %s is %s and goes before; %s holds once the production "+
+					"branch does not say it\n", printable(app.Name), printable(string(app.KeepFiles)), keepFiles)
 			}
 			return c.showApp(app)
 		})
@@ -359,7 +358,7 @@ func (c *Call) printChanges(v any, changes []client.Change) error {
 		unchanged = showChanges(t, changes)
 	})
 	if err == nil && c.output == "" {
-		fmt.Fprintf(c.Stderr, "%s unchanged\n", Count(unchanged, "unit"))
+		fmt.Fprintf(c.Stderr, "%s unchanged\n", landfall.Count(unchanged, "unit"))
 	}
 	return err
 }

@@ -177,7 +177,7 @@ func (c *Call) bring(ctx context.Context, cl *client.Client, w *worktree, app cl
 	if !request.Clean {
 		if len(named) > 0 {
 			fmt.Fprintf(c.Stderr, "%s that git ignores are applied too, because static names them and nothing else there\n",
-				Count(len(named), "file"))
+				landfall.Count(len(named), "file"))
 		}
 		if request.Commit, err = w.snapshot(ctx, named); err != nil {
 			return request, err

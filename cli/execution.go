@@ -98,9 +98,9 @@ func (c *Call) showExecution(x landfall.Execution) error {
 		if x.Async {
 			t.field("attempts", strconv.FormatInt(x.Attempt, 10))
 		}
-		t.field("input", Count(int(x.Input), "byte"))
-		t.field("output", Count(int(x.Output), "byte"))
-		log := Count(int(x.Log), "byte")
+		t.field("input", landfall.Count(int(x.Input), "byte"))
+		t.field("output", landfall.Count(int(x.Output), "byte"))
+		log := landfall.Count(int(x.Log), "byte")
 		if x.LogGone {
 			log += ", not kept"
 		}

@@ -50,7 +50,7 @@ func (c *Call) FsckCommand(
 				return err
 			}
 			if n := len(result.Findings); n > 0 {
-				return landfall.Errorf("cli", landfall.Internal, "%s found", Count(n, "damage"))
+				return landfall.Errorf("cli", landfall.Internal, "%s found", landfall.Count(n, "damage"))
 			}
 			return nil
 		})
@@ -113,8 +113,9 @@ func showFindings(t *Table, r checkResult) {
 	if r.Checked == nil {
 		return
 	}
-	t.Row(strings.Join([]string{Count(r.Checked.Apps, "app"), Count(r.Checked.Releases, "release"),
-		Count(r.Checked.Manifests, "manifest"),
-		Count(r.Checked.Objects, "object"), strconv.FormatInt(r.Checked.Bytes, 10) + " bytes",
-		Count(r.Checked.Repositories, "built-in repo")}, ", ") + " checked")
+	t.Row(strings.Join([]string{
+		landfall.Count(r.Checked.Apps, "app"), landfall.Count(r.Checked.Releases, "release"),
+		landfall.Count(r.Checked.Manifests, "manifest"), landfall.Count(r.Checked.Objects, "object"),
+		strconv.FormatInt(r.Checked.Bytes, 10) + " bytes", landfall.Count(r.Checked.Repositories, "built-in repo"),
+	}, ", ") + " checked")
 }

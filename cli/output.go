@@ -122,14 +122,6 @@ func printableLines(s string) string {
 	return b.String()
 }
 
-// Count returns a number of things as people say it.
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
-}
-
 // Local returns a time as people read it: in the zone of this machine, and nothing for a zero time.
 func Local(t time.Time) string {
 	if t.IsZero() {

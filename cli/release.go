@@ -21,8 +21,10 @@ func (c *Call) releaseCommand() *cobra.Command {
 		c.get("show APP RELEASE", "Show one release, named by its id, a tag, live, latest or a commit",
 			"landfall release show shop live", c.releaseShow),
 		c.releaseCreate(),
-		c.releaseLive(),
-		c.releaseRollback(),
+		c.releaseMove("live", "live APP RELEASE", "Make a release live, and end a hold", "landfall release live shop beta"),
+		c.releaseMove("rollback", "rollback APP [RELEASE]",
+			"Make the release that was live before live again, or the one named, and hold it there",
+			"landfall release rollback shop\nlandfall release rollback shop owf2k7qa --reason 'broken checkout'"),
 		c.get("hold APP", "Keep live where it is: pushes make releases, but do not move it", "landfall release hold shop",
 			c.hold(true)),
 		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
@@ -169,24 +171,12 @@ func (c *Call) moveTag(ctx context.Context, cl *client.Client, in Operands) erro
 	})
 }
 
-func (c *Call) releaseLive() *cobra.Command {
+// releaseMove is a command that moves live, by an operation of the API.
+func (c *Call) releaseMove(operation, use, short, example string) *cobra.Command {
 	var reason string
-	cmd := c.get("live APP RELEASE", "Make a release live, and end a hold", "landfall release live shop beta",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
-			return c.move(ctx, cl, http.MethodPost, appPath(in, "live"), pointer{in["release"], reason})
-		})
-	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
-	return cmd
-}
-
-func (c *Call) releaseRollback() *cobra.Command {
-	var reason string
-	cmd := c.get("rollback APP [RELEASE]",
-		"Make the release that was live before live again, or the one named, and hold it there",
-		"landfall release rollback shop\nlandfall release rollback shop owf2k7qa --reason 'broken checkout'",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
-			return c.move(ctx, cl, http.MethodPost, appPath(in, "rollback"), pointer{in["release"], reason})
-		})
+	cmd := c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+		return c.move(ctx, cl, http.MethodPost, appPath(in, operation), pointer{in["release"], reason})
+	})
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
 	return cmd
 }

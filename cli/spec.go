@@ -94,8 +94,9 @@ func (c *Call) specValidate() *cobra.Command {
 			counts := countsOf(s, warnings)
 			return c.Print(counts, func(t *Table) {
 				t.Row("valid: " + strings.Join([]string{
-					Count(counts.Functions, "function"), Count(counts.Packages, "package"), Count(counts.Environments, "environment"),
-					Count(counts.Triggers, "trigger"), Count(counts.Static, "static unit")}, ", "))
+					landfall.Count(counts.Functions, "function"), landfall.Count(counts.Packages, "package"),
+					landfall.Count(counts.Environments, "environment"), landfall.Count(counts.Triggers, "trigger"),
+					landfall.Count(counts.Static, "static unit")}, ", "))
 				if len(counts.Network) > 0 {
 					t.Row("may reach the network: " + strings.Join(counts.Network, ", "))
 				}

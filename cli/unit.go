@@ -90,7 +90,8 @@ func versionNames(v client.Version) string {
 }
 
 func (c *Call) versionShow(k unitKind) *cobra.Command {
-	cmd := c.getIn("show NAME [VERSION]", "Show one version, named by its uid, number, label, alias, latest, live or digest",
+	cmd := c.getIn("show NAME [VERSION]",
+		"Show one version, named by its uid, number, label, alias, latest, live or digest",
 		"landfall "+k.name+" version show hello:live\nlandfall "+k.name+" version show --name hello --version 3 -o yaml",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			path, query, err := k.versionOf(in)

@@ -188,8 +188,8 @@ func backedUp(t backup.Totals) string {
 	if t.Repositories != 1 {
 		repositories = strconv.Itoa(t.Repositories) + " repositories"
 	}
-	return fmt.Sprintf("%s, %s, %s, %d bytes", cli.Count(int(t.Rows), "row"), repositories,
-		cli.Count(int(t.Objects), "object"), t.Bytes)
+	return fmt.Sprintf("%s, %s, %s, %d bytes", landfall.Count(int(t.Rows), "row"), repositories,
+		landfall.Count(int(t.Objects), "object"), t.Bytes)
 }
 
 // fetchBackup lets the server write a backup, and reads along, so that one which is not whole is noticed.

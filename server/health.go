@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"landfall.dev/landfall/cli"
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
 )
@@ -139,7 +139,7 @@ func (s *state) lookAtRepositories(ctx context.Context) string {
 		return "" // an error is said of the database
 	}
 	return fmt.Sprintf("those of %s are not here; they can be neither fetched nor pushed to, and releases are served; %s",
-		cli.Count(len(missing), "app"), remote.BringBack)
+		landfall.Count(len(missing), "app"), remote.BringBack)
 }
 
 // problems returns what is wrong, a line each, for who has a token: with the names of the apps that it may read.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 )
@@ -336,7 +335,8 @@ func (s *state) checkLost(ctx context.Context, p places) error {
 		return s.notOne("the folder %s has no repository of an app, and pushes to %[3]s are known to %[2]s: the "+
 			"repositories are gone, or are in another data folder; right would be that folder (LANDFALL_DATA), or a backup "+
 			"(landfall restore); landfall serve --new starts all the same, refuses that folder from then on, and the apps have "+
-			"to be pushed again", filepath.Join(s.config.Data, "git"), s.config.databaseName(), cli.Count(len(pushed), "app"))
+			"to be pushed again", filepath.Join(s.config.Data, "git"), s.config.databaseName(),
+			landfall.Count(len(pushed), "app"))
 	}
 	if p.folder.key != "" && p.folder.key == p.database.key {
 		return nil

@@ -39,9 +39,7 @@ func (s *state) releaseURL(app string, selector landfall.UID) string {
 // routes tells the control host from the hosts of releases.
 func (s *control) routes() (http.Handler, error) {
 	control := mux.New(s.logger)
-	control.Get("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, "ok")
-	}))
+	control.Get("/healthz", saying(http.StatusOK, "ok"))
 	control.Get("/readyz", http.HandlerFunc(s.readiness))
 	control.Get("/metrics", s.measured())
 	if s.config.has(roleWebhook) {
@@ -54,9 +52,7 @@ func (s *control) routes() (http.Handler, error) {
 			return nil, err
 		}
 	} else {
-		control.Rest("/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusNotFound, "This process has not the role api.")
-		}))
+		control.Rest("/", saying(http.StatusNotFound, "This process has not the role api."))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -168,10 +164,8 @@ func (s *control) routeAPI(control *mux.Mux) error {
 			Repositories: s.repos, Receiver: accept.GitReceiver{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush,
 			Logger: s.logger})))
 	} else {
-		control.Mount("/git/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusNotFound,
-				"The built-in git remote is off: git was not found at the start. Install git and start again.")
-		}))
+		control.Mount("/git/", saying(http.StatusNotFound,
+			"The built-in git remote is off: git was not found at the start. Install git and start again."))
 	}
 	api.Serve(control, api.Config{
 		DB: s.db, Editor: d.editor, Maker: newMaker(d), Rollout: d.rollout, Contents: d.contents, Runs: d.runs,
@@ -229,6 +223,11 @@ func (s *control) readiness(w http.ResponseWriter, r *http.Request) {
 		text += "\nsandbox: there is none here; build commands are refused"
 	}
 	answer(w, http.StatusOK, text)
+}
+
+// saying answers everything with a text.
+func saying(status int, text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, status, text) })
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -154,7 +154,7 @@ func (f *Function) readContract(r *reader, read func(name string) ([]byte, error
 // keepContract puts a contract without files into the function's spec.
 func (f *Function) keepContract() error {
 	fields := map[string]any{}
-	if err := decodeNumbers(f.Spec, &fields); err != nil {
+	if err := DecodeNumbers(f.Spec, &fields); err != nil {
 		return versionError(err)
 	}
 	resolved := map[string]any{}
@@ -163,7 +163,7 @@ func (f *Function) keepContract() error {
 			continue
 		}
 		var schema any
-		if err := decodeNumbers(value, &schema); err != nil {
+		if err := DecodeNumbers(value, &schema); err != nil {
 			return versionError(err)
 		}
 		resolved[name] = schema
@@ -174,17 +174,17 @@ func (f *Function) keepContract() error {
 			return versionError(err)
 		}
 		var tests any
-		if err := decodeNumbers(text, &tests); err != nil {
+		if err := DecodeNumbers(text, &tests); err != nil {
 			return versionError(err)
 		}
 		resolved["tests"] = tests
 	}
 	fields["contract"] = resolved
-	data, err := canonical(fields)
+	data, err := Canonical(fields)
 	if err != nil {
 		return versionError(err)
 	}
-	own, err := canonical(resolved)
+	own, err := Canonical(resolved)
 	if err != nil {
 		return versionError(err)
 	}
@@ -192,7 +192,8 @@ func (f *Function) keepContract() error {
 	return nil
 }
 
-func decodeNumbers(text []byte, to any) error {
+// DecodeNumbers reads JSON, with its numbers as they stand there.
+func DecodeNumbers(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(to)

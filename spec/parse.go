@@ -186,8 +186,8 @@ func (r *reader) sort() {
 	slices.SortFunc(s.Canaries, byName)
 }
 
-// canonical returns v, a tree of maps, slices and scalars, as JSON with sorted keys and without white space.
-func canonical(v any) (json.RawMessage, error) {
+// Canonical returns v, a tree of maps, slices and scalars, as JSON with sorted keys and without white space.
+func Canonical(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

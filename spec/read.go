@@ -113,7 +113,7 @@ func (d *document) object(n nodes, kindName string, content map[string]any) (Obj
 
 // finish makes a document's spec canonical and reads it into known, which has the fields that mean something here.
 func (d *document) finish(o *Object, spec map[string]any, known any) bool {
-	data, err := canonical(spec)
+	data, err := Canonical(spec)
 	if err == nil && known != nil {
 		err = json.Unmarshal(data, known)
 	}

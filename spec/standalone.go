@@ -74,7 +74,7 @@ func (r *reader) withoutPlaces(name string) error {
 func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json.RawMessage, error) {
 	fields := map[string]any{}
 	if len(stored) > 0 {
-		if err := decodeNumbers(stored, &fields); err != nil {
+		if err := DecodeNumbers(stored, &fields); err != nil {
 			return nil, versionError(err)
 		}
 	}
@@ -95,7 +95,7 @@ func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json
 	if _, named := fields["environment"]; !named {
 		return nil, landfall.Errorf(op, landfall.Invalid, "a new function needs an environment: say which (--env nodejs)")
 	}
-	data, err := canonical(fields)
+	data, err := Canonical(fields)
 	if err != nil {
 		return nil, versionError(err)
 	}

@@ -126,14 +126,14 @@ func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessag
 		return stored, nil
 	}
 	fields := map[string]any{}
-	if err := decodeNumbers(stored, &fields); err != nil {
+	if err := DecodeNumbers(stored, &fields); err != nil {
 		return nil, versionError(err)
 	}
 	for _, ours := range []string{"resources", "functionTimeout", "idletimeout"} {
 		delete(fields, ours)
 	}
 	maps.Copy(fields, ResourceFields(r))
-	data, err := canonical(fields)
+	data, err := Canonical(fields)
 	if err != nil {
 		return nil, versionError(err)
 	}
