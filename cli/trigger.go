@@ -156,8 +156,8 @@ func (c *Call) triggerCreate() *cobra.Command {
 			}
 			return c.putTrigger(ctx, cl, app, in["name"], trigger)
 		})
-	cmd.Long = "Make a trigger of a function, and release the app with it.\n\nOne of --url, --cron and --topic says " +
-		"what fires it." + wordsOfHand
+	cmd.Long = "Make a trigger of a function, and release the app with it.\n\n" +
+		"One of --url, --cron and --topic says what fires it." + wordsOfHand
 	t.route(t.common(cmd))
 	cmd.Flags().StringVar(&t.Cron, "cron", "", "schedule: five fields, or six with seconds, or @hourly and the like")
 	cmd.Flags().StringVar(&t.TimeZone, "time-zone", "", "time zone of the schedule (default UTC)")
