@@ -25,7 +25,7 @@ var _ remote.Receiver = GitReceiver{}
 // known.
 func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
 	const op landfall.Op = "accept.Open"
-	t, err := r.DB.Token(ctx, token)
+	t, err := r.DB.Token(ctx, token, r.Now())
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
 			return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known"}

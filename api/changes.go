@@ -29,12 +29,8 @@ type VersionPath struct {
 // registerVersion adds what is done with one version of the kind.
 func (u units) registerVersion(h huma.API, path string) {
 	one := "/" + path + "/{name}/versions/{version}"
-	version := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[client.Version](), true, "")
 	register(h, reading("show-version-of-"+path, one,
-		"One version, or its package's archive").content(map[string]*huma.MediaType{
-		"application/json": {Schema: version},
-		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
-	}), u.version)
+		"One version, or its package's archive").content(orArchive[client.Version](h)), u.version)
 	register(h, deploying("make-version-of-"+path, http.MethodPost, "/"+path+"/{name}/versions",
 		"Make a version: at once, or by a run").
 		answering(http.StatusAccepted), u.makeVersion)
@@ -50,6 +46,14 @@ func (u units) registerVersion(h huma.API, path string) {
 
 const zipType = "application/zip"
 
+// orArchive are the types of an answer that is a T, or an archive.
+func orArchive[T any](h huma.API) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{
+		"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")},
+		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+	}
+}
+
 // found returns a version for a token with the scope, and its unit.
 func (u units) found(ctx context.Context, in VersionPath, scope landfall.Scope) (store.Unit, landfall.Version, error) {
 	row, _, err := u.row(ctx, in.Namespace, in.Name)
@@ -58,6 +62,9 @@ func (u units) found(ctx context.Context, in VersionPath, scope landfall.Scope) 
 	}
 	if !caller(ctx).Allows(scope, row.App) {
 		return row, landfall.Version{}, forbidden(scope, row.Unit.String())
+	}
+	if in.Version == "0" { // as Qinling calls the latest
+		in.Version = landfall.Latest
 	}
 	v, err := versioning.Select(ctx, u.DB, row, in.Version)
 	return row, v, err
@@ -89,12 +96,17 @@ func (u units) version(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	return inJSON(c), nil
+}
+
+// inJSON is an answer in JSON of an operation that may also answer with a file.
+func inJSON(v any) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "application/json")
 		encoder := json.NewEncoder(hctx.BodyWriter())
 		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(c) // the client may be gone
-	}}, nil
+		_ = encoder.Encode(v) // the client may be gone
+	}}
 }
 
 // download answers with an archive of a version's package. NotFound when it has none of the name.
@@ -241,7 +253,17 @@ func deletionOf(d deploy.Deletion, err error) (client.Deletion, error) {
 }
 
 // master is what a function is called, and its versions: the FunctionMaster of Fission's document.
-func (u units) master(ctx context.Context, in *UnitPath) (*body[client.FunctionMaster], error) {
+func (u units) master(ctx context.Context, in *struct {
+	UnitPath
+	Download bool `query:"download" doc:"the zip archive of the latest version's package in place of this"`
+}) (*huma.StreamResponse, error) {
+	if in.Download {
+		_, v, err := u.found(ctx, VersionPath{UnitPath: in.UnitPath, Version: landfall.Latest}, landfall.ScopeRead)
+		if err != nil {
+			return nil, err
+		}
+		return u.download(ctx, v, "deployment")
+	}
 	row, _, err := u.row(ctx, in.Namespace, in.Name)
 	if err != nil {
 		return nil, err
@@ -258,7 +280,7 @@ func (u units) master(ctx context.Context, in *UnitPath) (*body[client.FunctionM
 	if err != nil {
 		return nil, err
 	}
-	return answer(masterOf(row, versions, aliases, latest), nil)
+	return inJSON(masterOf(row, versions, aliases, latest)), nil
 }
 
 func masterOf(row store.Unit, versions []landfall.Version, aliases []landfall.Alias,
