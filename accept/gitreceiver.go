@@ -25,7 +25,7 @@ var _ remote.Receiver = GitReceiver{}
 // known.
 func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
 	const op landfall.Op = "accept.Open"
-	t, err := r.DB.Token(ctx, token)
+	t, err := r.DB.Token(ctx, token, r.Now())
 	if landfall.Is(err, landfall.NotFound) {
 		err = landfall.Errorf(op, landfall.Unauthorized, "the token is not known")
 	}

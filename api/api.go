@@ -83,8 +83,15 @@ type api struct {
 func Serve(m *mux.Mux, c Config) {
 	Register(humagin.New(m.Engine, humaConfig(c.URL.String())), c)
 	for _, route := range m.Routes() {
+		paths := []string{route.Path}
+		if strings.HasPrefix(route.Path, base) { // clients of Qinling and Fn end paths in a slash, or not
+			paths = append(paths, route.Path+"/")
+			m.Handle(route.Method, route.Path+"/", route.HandlerFunc)
+		}
 		if route.Method == http.MethodGet && strings.HasPrefix(route.Path, root) {
-			m.HEAD(route.Path, route.HandlerFunc)
+			for _, path := range paths {
+				m.HEAD(path, route.HandlerFunc)
+			}
 		}
 	}
 	m.Rest(root, http.HandlerFunc(unrouted))
@@ -138,6 +145,7 @@ func Register(h huma.API, c Config) {
 	a.registerExecutions(h)
 	a.registerNamespaces(h)
 	a.registerUploads(h)
+	a.registerTokens(h)
 	describeKind(h)
 }
 

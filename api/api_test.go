@@ -117,6 +117,10 @@ func TestOperations(t *testing.T) {
 		if o.method == http.MethodGet {
 			continue
 		}
+		t.Run("for whom/"+o.id, func(t *testing.T) {
+			t.Parallel()
+			wantBound(s, o, s.copy(t), s.copy(t))
+		})
 		for _, scope := range slices.Compact([]landfall.Scope{o.scope, landfall.ScopeAdmin}) {
 			t.Run("what changes something/"+o.id+"/"+string(scope), func(t *testing.T) {
 				t.Parallel()
@@ -142,6 +146,7 @@ func (w *world) changesNothing(s *seed, o operation, before string) (after strin
 	w.wantBody(s, o)
 	w.wantQuery(s, o)
 	if o.method == http.MethodGet {
+		wantBound(s, o, w, w)
 		w.wantSuccess(s, o, tokenOf(landfall.ScopeAdmin, ""))
 		w.wantSuccess(s, o, tokenOf(o.scope, ""))
 	}
@@ -224,25 +229,55 @@ func (w *world) wantScope(s *seed, o operation) {
 	}
 }
 
-// wantOther fails the test unless a token for another app is refused, or sees nothing of what is not that app's.
+// wantOther fails the test unless a token for another app, or for the apps of another namespace, is refused, or sees
+// nothing of what is not its own.
 func (w *world) wantOther(s *seed, o operation) {
 	w.t.Helper()
 	path, body := o.request(s, "")
-	a := w.ask(tokenOf(o.scope, o.foreign()), o.method, path, body)
-	switch status := o.refusedOther(); status {
-	case http.StatusForbidden:
-		wantRefused(w.t, o, a, status, "forbidden", "the token lacks the scope")
-	case http.StatusNotFound:
-		wantRefused(w.t, o, a, status, "not-found", "there is no")
-	case http.StatusConflict:
-		wantRefused(w.t, o, a, status, "conflict", "is taken")
-	default:
-		testkit.Equal(w.t, a.String(), a.status, status)
-		for _, of := range []string{"shop", "hello", "bare", "young"} {
-			if strings.Contains(a.body, of) {
-				w.t.Errorf("%s: got %q in it, want nothing of another app", a, of)
+	for _, bound := range []string{o.foreign(), otherNamespace} {
+		a := w.ask(tokenOf(o.scope, bound), o.method, path, body)
+		switch status := o.refusedOther(); status {
+		case http.StatusForbidden:
+			wantRefused(w.t, o, a, status, "forbidden", "the token lacks the scope")
+		case http.StatusNotFound:
+			wantRefused(w.t, o, a, status, "not-found", "there is no")
+		case http.StatusConflict:
+			wantRefused(w.t, o, a, status, "conflict", "is taken")
+		case http.StatusOK:
+			if bound == otherNamespace && a.status == http.StatusNotFound { // it does not see that there is this one
+				continue
+			}
+			testkit.Equal(w.t, a.String(), a.status, status)
+			for _, of := range []string{"shop", "hello", "bare", "young"} {
+				if strings.Contains(a.body, of) {
+					w.t.Errorf("%s: got %q in it, want nothing of another app", a, of)
+				}
 			}
 		}
+	}
+}
+
+// own returns the id of the app that an operation is about.
+func (o operation) own() string {
+	for element := range strings.FieldsSeq(o.with + " " + usual) {
+		if app, ok := strings.CutPrefix(element, "app="); ok {
+			return app + "-id"
+		}
+	}
+	return shopID
+}
+
+// wantBound fails the test unless a token that is good for the app alone may do what one for the apps of its namespace
+// may: the operation, unless it is about more than apps. Each asks a world of its own.
+func wantBound(s *seed, o operation, ofApp, ofNamespace *world) {
+	t := ofApp.t
+	t.Helper()
+	path, body := o.request(s, "")
+	a := ofApp.ask(tokenOf(o.scope, o.own()), o.method, path, body)
+	b := ofNamespace.ask(tokenOf(o.scope, ownNamespace), o.method, path, body)
+	testkit.Equal(t, b.String()+": with a token for the namespace, as with one for the app", b.status, a.status)
+	if a.status != o.status && a.status != http.StatusForbidden && a.status != http.StatusNotFound {
+		t.Errorf("%s: want %d, or a refusal", a, o.status)
 	}
 }
 

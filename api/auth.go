@@ -39,7 +39,7 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		scope, declared := ctx.Operation().Metadata[scopeKey].(landfall.Scope)
-		if !declared || !token.Allows(scope, token.App) {
+		if !declared || !token.Has(scope) {
 			refuse(landfall.Forbidden, fmt.Sprintf("the token lacks the scope %s", scope))
 			return
 		}

@@ -29,12 +29,8 @@ type VersionPath struct {
 // registerVersion adds what is done with one version of the kind.
 func (u units) registerVersion(h huma.API, path string) {
 	one := "/" + path + "/{name}/versions/{version}"
-	version := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[client.Version](), true, "")
 	registerOn(u, h, reading("show-version-of-"+path, one,
-		"One version, or its package's archive").content(map[string]*huma.MediaType{
-		"application/json": {Schema: version},
-		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
-	}), u.version)
+		"One version, or its package's archive").content(orArchive[client.Version](h)), u.version)
 	register(h, deploying("make-version-of-"+path, http.MethodPost, "/"+path+"/{name}/versions",
 		"Make a version: at once, or by a run").
 		answering(http.StatusAccepted), u.makeVersion)
@@ -46,6 +42,22 @@ func (u units) registerVersion(h huma.API, path string) {
 }
 
 const zipType = "application/zip"
+
+// orArchive are the types of an answer that is a T, or an archive.
+func orArchive[T any](h huma.API) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{
+		"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")},
+		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+	}
+}
+
+// selected returns the version of a function or package that a request names.
+func (u units) selected(ctx context.Context, row store.Unit, version string) (landfall.Version, error) {
+	if version == "0" { // as Qinling calls the latest
+		version = landfall.Latest
+	}
+	return versioning.Select(ctx, u.DB, row, version)
+}
 
 // shown is a version as clients see it.
 func (u units) shown(ctx context.Context, row store.Unit, v landfall.Version) (client.Version, error) {
@@ -62,7 +74,7 @@ func (u units) version(ctx context.Context, row store.Unit, in *struct {
 	Download bool   `query:"download" doc:"the zip archive of its package in place of its description"`
 	Archive  string `query:"archive" enum:"deployment,source" default:"deployment" doc:"which archive to download"`
 }) (*huma.StreamResponse, error) {
-	v, err := versioning.Select(ctx, u.DB, row, in.Version)
+	v, err := u.selected(ctx, row, in.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +85,17 @@ func (u units) version(ctx context.Context, row store.Unit, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	return inJSON(c), nil
+}
+
+// inJSON is an answer in JSON of an operation that may also answer with a file.
+func inJSON(v any) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "application/json")
 		encoder := json.NewEncoder(hctx.BodyWriter())
 		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(c) // the client may be gone
-	}}, nil
+		_ = encoder.Encode(v) // the client may be gone
+	}}
 }
 
 // download answers with an archive of a version's package. NotFound when it has none of the name.
@@ -161,7 +178,7 @@ func (u units) describe(ctx context.Context, row store.Unit, in *struct {
 		Description string `json:"description" maxLength:"1000"`
 	}
 }) (*body[client.Version], error) {
-	v, err := versioning.Select(ctx, u.DB, row, in.Version)
+	v, err := u.selected(ctx, row, in.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +225,17 @@ func deletionOf(d deploy.Deletion, err error) (client.Deletion, error) {
 }
 
 // master is what a function is called, and its versions: the FunctionMaster of Fission's document.
-func (u units) master(ctx context.Context, row store.Unit, _ *UnitPath) (*body[client.FunctionMaster], error) {
+func (u units) master(ctx context.Context, row store.Unit, in *struct {
+	UnitPath
+	Download bool `query:"download" doc:"the zip archive of the latest version's package in place of this"`
+}) (*huma.StreamResponse, error) {
+	if in.Download {
+		v, err := u.selected(ctx, row, landfall.Latest)
+		if err != nil {
+			return nil, err
+		}
+		return u.download(ctx, v, "deployment")
+	}
 	versions, err := u.DB.Versions(ctx, row.ID, false)
 	if err != nil {
 		return nil, err
@@ -221,7 +248,7 @@ func (u units) master(ctx context.Context, row store.Unit, _ *UnitPath) (*body[c
 	if err != nil {
 		return nil, err
 	}
-	return answer(masterOf(row, versions, aliases, latest), nil)
+	return inJSON(masterOf(row, versions, aliases, latest)), nil
 }
 
 func masterOf(row store.Unit, versions []landfall.Version, aliases []landfall.Alias,

@@ -128,7 +128,8 @@ func (a *api) sees(ctx context.Context) (func(namespace string) bool, error) {
 	}
 	apps, err := a.appsIn(ctx, "")
 	return func(namespace string) bool {
-		return slices.ContainsFunc(apps, func(app landfall.App) bool { return app.Namespace == namespace })
+		return namespace != "" && namespace == caller(ctx).Namespace ||
+			slices.ContainsFunc(apps, func(app landfall.App) bool { return app.Namespace == namespace })
 	}, err
 }
 

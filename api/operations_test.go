@@ -20,8 +20,7 @@ type row struct {
 	says              string // is in the answer
 
 	// lost are requests of what is not there: the element of the path, the query ("?…") or the body ("{…") that names
-	// it
-	// "nosuch", or an element and a body.
+	// it "nosuch", or an element and a body.
 	lost []string
 
 	// other is what a token of the needed scope gets that is good for another app only. With 200, it sees nothing of the
@@ -230,6 +229,10 @@ func rows() []row {
 			lost: []string{"upload"}, other: hidden},
 
 		// What is below /ns.
+		{id: "list-tokens", scope: admin, says: `"name":"admin"`, other: seen},
+		{id: "create-token", scope: admin, status: created, body: `{"name":"ci","scope":"read"}`, says: `"token":"landfall_`,
+			lost: []string{`{"name":"ci","scope":"read","app":"nosuch"}`, `{"name":"ci","scope":"read","namespace":"nosuch"}`}},
+		{id: "delete-token", scope: admin, status: gone, with: "token=invoke", lost: []string{"token"}, other: hidden},
 		{id: "list-namespaces", scope: read, says: `"name":"bare"`, other: seen},
 		{id: "show-namespace", scope: read, with: "ns=bare", says: `"name":"bare"`, lost: []string{"ns"}, other: hidden},
 		{id: "put-namespace", scope: admin, status: created, with: "ns=fresh", says: `"name":"fresh"`},

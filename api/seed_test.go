@@ -77,11 +77,16 @@ func newSeed(t *testing.T) *seed {
 	return s
 }
 
-// makeApps makes the apps, and a token of each scope for all apps, and for each of them.
+// What tokens are bound to that are good for the apps of a namespace: the one that has all apps, and one without any.
+const ownNamespace, otherNamespace = "ns:" + landfall.DefaultNamespace, "ns:lone"
+
+// makeApps makes the apps, and a token of each scope for all apps, for two of them, and for two
+// namespaces.
 func (w *world) makeApps() {
 	w.t.Helper()
 	w.update(func(ctx context.Context, tx *store.Tx) error {
-		err := errors.Join(tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 0), tx.EnsureNamespace(ctx, "bare", 0))
+		err := errors.Join(tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 0), tx.EnsureNamespace(ctx, "bare", 0),
+			tx.EnsureNamespace(ctx, "lone", 0))
 		for id, repository := range map[string]string{shopID: "", bakeryID: "https://git.example/bakery.git", youngID: ""} {
 			app := landfall.App{
 				ID: id, Namespace: landfall.DefaultNamespace, Name: strings.TrimSuffix(id, "-id"), Branch: "main",
@@ -93,14 +98,22 @@ func (w *world) makeApps() {
 			tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery-1", Event: "ping", Decision: "It was a ping",
 				Received: time.Now()}))
 		for _, scope := range scopes() {
-			for _, app := range []string{"", shopID, bakeryID} {
-				text := tokenOf(scope, app)
-				token := landfall.Token{Hash: landfall.DigestOf([]byte(text)), Name: string(scope) + app, Scope: scope, App: app}
+			for _, bound := range []string{"", shopID, bakeryID, youngID, ownNamespace, otherNamespace} {
+				token := landfall.Token{Hash: landfall.DigestOf([]byte(tokenOf(scope, bound))), Name: string(scope) + bound,
+					Scope: scope, App: bound}
+				if strings.HasPrefix(bound, "ns:") {
+					token.App, token.Namespace = "", strings.TrimPrefix(bound, "ns:")
+				}
 				err = errors.Join(err, tx.PutToken(ctx, token))
 			}
 		}
 		return err
 	})
+	for _, scope := range scopes() { // that it is used is noted the first time
+		for _, bound := range []string{"", shopID, bakeryID, youngID, ownNamespace, otherNamespace} {
+			testkit.Must(w.db.Token(w.t.Context(), tokenOf(scope, bound), time.Now()))(w.t)
+		}
+	}
 	for _, id := range []string{shopID, youngID} {
 		if err := w.repos.Create(w.t.Context(), id, "main"); err != nil {
 			w.t.Fatal(err)

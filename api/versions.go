@@ -51,7 +51,8 @@ func (a *api) registerVersions(h huma.API) {
 		register(h, reading("tracker-of-"+k.path, "/"+k.path+"/{name}/tracker", "The ordered list of versions"), u.tracker)
 	}
 	f := units{a, landfall.FunctionUnit}
-	registerOn(f, h, reading("show-function", "/functions/{name}", "A function's aliases and versions"), f.master)
+	registerOn(f, h, reading("show-function", "/functions/{name}",
+		"A function's aliases and versions, or its package's archive").content(orArchive[client.FunctionMaster](h)), f.master)
 	registerOn(f, h, deploying("delete-function", http.MethodDelete, "/functions/{name}",
 		"Delete a function with its aliases and versions, unless something holds one"), f.deleteFunction)
 }

@@ -49,8 +49,9 @@ func Equal(given, want string) bool {
 
 // Tokens are those that an installation knows. A store is one.
 type Tokens interface {
-	// Token returns the token with a secret, or a NotFound error.
-	Token(ctx context.Context, secret string) (landfall.Token, error)
+	// Token returns the token with a secret: a NotFound error when there is none, and Unauthorized, as of the others,
+	// when it has expired.
+	Token(ctx context.Context, secret string, now time.Time) (landfall.Token, error)
 	// SessionToken returns the token of a session that has not ended, by the secret of its cookie, or a NotFound error.
 	SessionToken(ctx context.Context, secret string, now time.Time) (landfall.Token, error)
 	// VisitToken returns the token of somebody who signed in to see the releases at a host, or a NotFound error.
@@ -64,11 +65,11 @@ const op landfall.Op = "auth"
 // Token returns the token with a secret. Unauthorized when there is none; every other error says that it cannot be
 // checked now.
 func Token(ctx context.Context, tokens Tokens, secret string) (landfall.Token, error) {
-	token, err := tokens.Token(ctx, secret)
+	token, err := tokens.Token(ctx, secret, time.Now())
 	switch {
 	case landfall.Is(err, landfall.NotFound):
 		err = &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
-	case err != nil:
+	case err != nil && !landfall.Is(err, landfall.Unauthorized):
 		err = &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
 	}
 	return token, err
@@ -80,7 +81,7 @@ func Scoped(ctx context.Context, tokens Tokens, secret string, scope landfall.Sc
 		return landfall.Token{}, landfall.Errorf(op, landfall.Unauthorized, "send a token: Authorization: Bearer TOKEN")
 	}
 	token, err := Token(ctx, tokens, secret)
-	if err == nil && !token.Allows(scope, token.App) {
+	if err == nil && !token.Has(scope) {
 		err = landfall.Errorf(op, landfall.Forbidden, "the token lacks the scope %s", scope)
 	}
 	return token, err

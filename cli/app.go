@@ -81,8 +81,8 @@ func (c *Call) appCreate() *cobra.Command {
 	var app client.NewApp
 	var passwordFile string
 	cmd := c.get("create NAME", "Make an app",
-		"landfall app create shop\nlandfall app create shop --repo https://github.com/me/shop --branch main "+
-			"--repo-token-file token",
+		"landfall app create shop\n"+
+			"landfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			app.Name = in["name"]
 			if err := cmp.Or(landfall.CheckAppName(app.Name), checkPreviews(app.Previews)); err != nil {
@@ -167,20 +167,20 @@ func (c *Call) appSet() *cobra.Command {
 			}
 			return c.showApp(app)
 		})
-	cmd.Long = `Set another production branch, who sees previews, how long old files stay, or a new password or
-token for an app's repository.
+	cmd.Long = `Set another production branch, who sees previews, how long old files stay, or a new password or token for
+an app's repository.
 
-With --previews signed-in, releases that are not live answer only those who are signed in at this server, or
-send a token, and may read the app. It holds at once, for releases that are there already, too.
+With --previews signed-in, releases that are not live answer only those who are signed in at this server,
+or send a token, and may read the app. It holds at once, for releases that are there already, too.
 
 With --keep-files 7d, scripts, styles, images and other files that pages load are served for 7 days after
 their release was live, where the live one has no such file: pages that were open during a push go on
 working. 0 ends that. It holds at once, unless the newest release of the production branch has a
 release.keep_files of its own in its spec.
 
-Live stays where it is until the next push to the new production branch. A password or token is used from the
-next run on, and never shown. A run that failed because the old one is refused can be repeated with landfall
-run retry RUN.`
+Live stays where it is until the next push to the new production branch. A password or token is used from
+the next run on, and never shown. A run that failed because the old one is refused can be repeated with
+landfall run retry RUN.`
 	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
 	cmd.Flags().StringVar(&previews, "previews", "", "who sees releases that are not live: public or signed-in")
 	cmd.Flags().StringVar(&keepFiles, "keep-files", "",
@@ -245,9 +245,10 @@ func (c *Call) appHook() *cobra.Command {
 		})
 	cmd.Long = `Show the webhook of an app, or give it a new secret.
 
-The address goes into the repository's settings at the forge, with the secret, which is shown when it is made
-and never again. With --rotate there is a new one, and deliveries that are signed with the old one are
-refused from then on, until the forge has the new one. Whether deliveries come is what landfall app deliveries shows.`
+The address goes into the repository's settings at the forge, with the secret, which is shown when it is
+made and never again. With --rotate there is a new one, and deliveries that are signed with the old one
+are refused from then on, until the forge has the new one. Whether deliveries come is what landfall app
+deliveries shows.`
 	cmd.Flags().BoolVar(&rotate, "rotate", false, "make a new secret; the old one is refused at once")
 	return cmd
 }

@@ -78,8 +78,8 @@ func (c *Call) Tree() *cobra.Command {
 		"landfall app create shop\nlandfall app history shop", c.loginCommand(), c.statusCommand(), c.appCommand(),
 		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(unitKind{"function", "fn", "/functions"}),
 		c.unitCommand(unitKind{"package", "pkg", "/packages"}),
-		c.routeCommand(), c.triggerCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(), c.executionCommand(),
-		c.completionCommand(), c.versionCommand(),
+		c.routeCommand(), c.triggerCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(), c.tokenCommand(),
+		c.executionCommand(), c.completionCommand(), c.versionCommand(),
 	)
 	if c.Program.Commands != nil {
 		root.AddCommand(c.Program.Commands(c)...)

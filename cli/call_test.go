@@ -54,7 +54,7 @@ func TestNoSuchCommand(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		c := &cli.Call{Stdout: &stdout, Stderr: &stderr, Getenv: func(name string) string {
-			// which nobody asks
+			// Nobody asks the server.
 			return map[string]string{"LANDFALL_SERVER": "http://127.0.0.1:1", "LANDFALL_TOKEN": "none"}[name]
 		}}
 		code := c.Run(t.Context(), strings.Fields(args))

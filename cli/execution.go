@@ -114,8 +114,8 @@ func (c *Call) executionCreate() *cobra.Command {
 	var number int64
 	var noWait bool
 	cmd := c.getIn("create FUNCTION", "Run a function, on record from the start, and wait until it is over",
-		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\nlandfall execution create hello:live "+
-			"--data @order.json --no-wait",
+		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\n"+
+			"landfall execution create hello:live --data @order.json --no-wait",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			data, err := readData(c.Stdin, given)
 			if err != nil {
@@ -142,8 +142,8 @@ func (c *Call) executionCreate() *cobra.Command {
 		})
 	cmd.Long = `Run a function, on record from the start, and wait until it is over.
 
-The execution is stored before it runs: it is run even if the server ends meanwhile, in the version that it
-was created for, and its answer is kept with it.`
+The execution is stored before it runs: it is run even if the server ends meanwhile, in the version that
+it was created for, and its answer is kept with it.`
 	cmd.Flags().Int64Var(&number, "version", 0, "number of the version; 0: the one that FUNCTION names, or the latest")
 	cmd.Flags().StringVar(&given, "data", "", "JSON that the function gets: text, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&given, "input", "", "as --data")

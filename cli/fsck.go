@@ -54,10 +54,10 @@ func (c *Call) FsckCommand(
 			}
 			return nil
 		})
-	cmd.Long = `Go over everything that is kept, and name what is damaged: the rows and the rules that they
-keep, every manifest and object against its digest, every repository of the built-in remote by git, what
-builds made, and what nothing knows of. Each damage comes with what to do about it. Nothing is changed, and
-the server goes on meanwhile. The exit code is 1 when something is damaged.`
+	cmd.Long = `Go over everything that is kept, and name what is damaged: the rows and the rules that they keep, every
+manifest and object against its digest, every repository of the built-in remote by git, what builds made,
+and what nothing knows of. Each damage comes with what to do about it. Nothing is changed, and the server
+goes on meanwhile. The exit code is 1 when something is damaged.`
 	return cmd
 }
 

@@ -32,8 +32,8 @@ type invocation struct {
 func (c *Call) functionInvoke() *cobra.Command {
 	var in invocation
 	cmd := c.getIn("invoke NAME", "Give an event to a version of a function, and print the data of its answer",
-		"landfall function invoke hello --data '{\"name\": \"Ada\"}'\nlandfall function invoke hello:3 --data @order.json "+
-			"--type order.placed\n"+
+		"landfall function invoke hello --data '{\"name\": \"Ada\"}'\n"+
+			"landfall function invoke hello:3 --data @order.json --type order.placed\n"+
 			"landfall function invoke hello:live --event --data @event.json -o json",
 		func(ctx context.Context, cl *client.Client, words Operands) error {
 			ref, err := landfall.ParseReference(words["name"])
@@ -100,9 +100,9 @@ func (c *Call) triggerFire() *cobra.Command {
 		})
 	cmd.Long = `Fire a trigger by hand, and print the data of its answer.
 
-The function gets the event that the trigger's schedule, queue or route would give it, with the data. With
---type or --event it gets that event, with the trigger as its source, if the trigger's filters let it pass.
-Schedules and queues of previews are fired by hand alone.` + wordsOfAnswer
+The function gets the event that the trigger's schedule, queue or route would give it, with the data.
+With --type or --event it gets that event, with the trigger as its source, if the trigger's filters let
+it pass. Schedules and queues of previews are fired by hand alone.` + wordsOfAnswer
 	cmd.Flags().StringVar(&release, "release", "",
 		"release that the trigger is of: uid, tag, commit, latest or live (default live)")
 	cmd.Flags().StringVar(&method, "method", http.MethodPost, "method of the request, for a trigger of a route")

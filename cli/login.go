@@ -188,7 +188,8 @@ func (c *Call) loginCommand() *cobra.Command {
 		})
 	cmd.Long = `Keep a server's address and a token for later commands.
 
-The token is read from --token-file, from standard input, or, for a server on this machine, from its data folder.`
+The token is read from --token-file, from standard input, or, for a server on this machine, from its data
+folder.`
 	cmd.Flags().StringVar(&tokenFrom, "token-file", "", "file that holds the token")
 	return cmd
 }

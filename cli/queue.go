@@ -22,8 +22,8 @@ func (c *Call) queuePublish() *cobra.Command {
 	var whole bool
 	var cmd *cobra.Command
 	cmd = c.get("publish APP TOPIC", "Store a message at a topic of an app",
-		"landfall queue publish shop orders.new --data '{\"id\": 7}'\nlandfall queue publish shop orders.new --data "+
-			"@order.json --key order-7\n"+
+		"landfall queue publish shop orders.new --data '{\"id\": 7}'\n"+
+			"landfall queue publish shop orders.new --data @order.json --key order-7\n"+
 			"landfall queue publish shop orders.new --event --data @event.json",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if !cmd.Flags().Changed("data") {
@@ -60,8 +60,8 @@ func (c *Call) queueRead() *cobra.Command {
 	var limit int
 	cmd := c.get("read APP TOPIC", "Show the messages that are kept at a topic, or at all that a pattern names (*: one "+
 		"word, >: the rest); none is taken away",
-		"landfall queue read shop answers\nlandfall queue read shop 'dead.>' -o json\nlandfall queue read shop '>' "+
-			"--after 41 --limit 10",
+		"landfall queue read shop answers\nlandfall queue read shop 'dead.>' -o json\n"+
+			"landfall queue read shop '>' --after 41 --limit 10",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if limit < 1 {
 				return Invalid("--limit is %d; right would be 1 or more", limit)

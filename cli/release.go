@@ -92,8 +92,8 @@ func (c *Call) releaseCreate() *cobra.Command {
 		func(ctx context.Context, cl *client.Client, in Operands) error { return c.reach(ctx, cl, in, tag) })
 	cmd.Long = `Make a version of an app reachable (again).
 
-It counts among the releases that stay reachable (release.keep) as the newest of its line: when so many newer
-ones were made it expires again, unless it is live or a tag names it. With --tag it gets one.`
+It counts among the releases that stay reachable (release.keep) as the newest of its line: when so many
+newer ones were made it expires again, unless it is live or a tag names it. With --tag it gets one.`
 	cmd.Flags().StringVar(&tag, "tag", "", "name it so: a release with a tag does not expire")
 	return cmd
 }

@@ -74,15 +74,15 @@ func (c *Call) secretSet() *cobra.Command {
 	cmd.Long = `Set a secret, and release the app with it.
 
 The value is asked for, or read from standard input, or from a file: at most 64 KiB of text, of which one
-line end at the end does not count. A function that names the secret in its spec finds it in the environment
-variable of that name. Each value is a version of the secret. Unless --no-release says otherwise, production
-is released anew with it, and a rollback brings the value before back. With --preview the value is for every
-branch but production; without such a value they have production's.
+line end at the end does not count. A function that names the secret in its spec finds it in the
+environment variable of that name. Each value is a version of the secret. Unless --no-release says
+otherwise, production is released anew with it, and a rollback brings the value before back. With
+--preview the value is for every branch but production; without such a value they have production's.
 
-With --build the value is for build commands, and no function can have it: what private registries ask for.
-The builds of every push find it in the variable of that name. NPM_RC becomes the build's ~/.npmrc and NETRC
-its ~/.netrc; DOCKER_AUTH_CONFIG, the text of a config.json of Docker, is for images that are pulled. Pull
-requests of forks are not built.`
+With --build the value is for build commands, and no function can have it: what private registries ask
+for. The builds of every push find it in the variable of that name. NPM_RC becomes the build's ~/.npmrc
+and NETRC its ~/.netrc; DOCKER_AUTH_CONFIG, the text of a config.json of Docker, is for images that are
+pulled. Pull requests of forks are not built.`
 	cmd.Flags().StringVar(&file, "from-file", "", "file that holds the value")
 	cmd.Flags().BoolVar(&body.Preview, "preview", false,
 		"the value is for every branch but production, from its next release on")

@@ -44,18 +44,18 @@ const (
 func (c *Call) specApply() *cobra.Command {
 	var from apply
 	cmd := c.Command("apply", "Make versions, and a release, of the work tree",
-		"landfall spec version apply\nlandfall spec version apply --app shop --branch feature\nlandfall spec version "+
-			"apply --dry-run",
+		"landfall spec version apply\nlandfall spec version apply --app shop --branch feature\n"+
+			"landfall spec version apply --dry-run",
 		func(ctx context.Context, _ Operands) error { return c.apply(ctx, from) })
 	cmd.Long = `Make versions, and a release, of the work tree.
 
-The commit of a work tree without changes is applied as it is. Of one with changes, a commit of its own is
-made, with all files that git does not ignore; your index and your branches stay as they are. Where git
-ignores every file of an entry of static, the output of a build, these files are applied too. The app is made
-when it is not there.
+The commit of a work tree without changes is applied as it is. Of one with changes, a commit of its own
+is made, with all files that git does not ignore; your index and your branches stay as they are. Where
+git ignores every file of an entry of static, the output of a build, these files are applied too. The app
+is made when it is not there.
 
-The exit code tells what became of it: 0 done, 1 internal error, 2 the change is wrong, 4 superseded, 7 the release was
-made, but live is held and did not move to it, 130 cancelled.`
+The exit code tells what became of it: 0 done, 1 internal error, 2 the change is wrong, 4 superseded, 7
+the release was made, but live is held and did not move to it, 130 cancelled.`
 	flags := cmd.Flags()
 	flags.StringVar(&from.app, "app", "", appHelp)
 	flags.StringVar(&from.branch, "branch", "", branchHelp)

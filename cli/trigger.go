@@ -149,8 +149,8 @@ func (c *Call) triggerCreate() *cobra.Command {
 			}
 			return c.putTrigger(ctx, cl, app, in["name"], trigger)
 		})
-	cmd.Long = "Make a trigger of a function, and release the app with it.\n\nOne of --url, --cron and --topic says " +
-		"what fires it." + wordsOfHand
+	cmd.Long = "Make a trigger of a function, and release the app with it.\n\n" +
+		"One of --url, --cron and --topic says what fires it." + wordsOfHand
 	t.common(cmd)
 	t.route(cmd)
 	cmd.Flags().StringVar(&t.Cron, "cron", "", "schedule: five fields, or six with seconds, or @hourly and the like")

@@ -39,8 +39,8 @@ func (k unitKind) versionOf(in Operands) (path string, query url.Values, err err
 // versionUpdate is the command that makes another version, or, where nothing but a description is said, describes the
 // one that is named.
 func (c *Call) versionUpdate(k unitKind) *cobra.Command {
-	example := "landfall function version update --name foo --pkg foo-pkg --version bla\nlandfall function version " +
-		"update foo --code foo.py\n" +
+	example := "landfall function version update --name foo --pkg foo-pkg --version bla\n" +
+		"landfall function version update foo --code foo.py\n" +
 		"landfall function version update foo --version 3 --description \"Answers in three languages\""
 	if k.name == "package" {
 		example = "landfall package version update --name src-pkg --src src-archive.zip\n" +

@@ -137,7 +137,8 @@ func TestCheckIsBounded(t *testing.T) {
 			return `{"not": {"allOf": [` + n + `], "not": ` + n + `}}`
 		}), `0`, ""},
 		"items of two": {
-			`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"items": {"$ref": "#/$defs/s"}}, {"items": {"$ref": "#/$defs/s"}}]}}}`, deep, "too much work"}, "a cycle": {`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"$ref": "#/$defs/s"}]}}}`, `0`, "does not fit"},
+			`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"items": {"$ref": "#/$defs/s"}}, {"items": {"$ref": "#/$defs/s"}}]}}}`, deep, "too much work"},
+		"a cycle": {`{"$ref": "#/$defs/s", "$defs": {"s": {"allOf": [{"$ref": "#/$defs/s"}]}}}`, `0`, "does not fit"},
 		"recursion in data": {`{"type": "object", "properties": {"a": {"$ref": "#"}}}`, nested,
 			"is a number; it must be an object"},
 		"many wrong items":  {`{"items": {"type": "string"}}`, zeros, "and 98981 more"},

@@ -19,8 +19,9 @@ func TestCheckTag(t *testing.T) {
 	for name, why := range map[string]string{
 		"beta": "", "v1.2.0": "", "release/2026": "", "BETA": "", "alive": "", "latest-beta": "", "Live": "", "prod": "",
 		"pr": "", "branch": "", "123456": "", "abcdef": "", "abcdefg": "", "ABCDEF1": "", "日本": "",
-		strings.Repeat("x", 250): "", "aaaaaaag1": "", "bcdefghi": "", // looks like a release's id, and is none's
-		"deadbee": "commit", "1234567": "commit", strings.Repeat("a", 40): "commit", strings.Repeat("a", 41): "",
+		strings.Repeat("x", 250): "", "aaaaaaag1": "",
+		"bcdefghi": "", // looks like a release's id, and is none's
+		"deadbee":  "commit", "1234567": "commit", strings.Repeat("a", 40): "commit", strings.Repeat("a", 41): "",
 		"":     "needs a name",
 		"live": "reserved", "latest": "reserved", "all": "reserved",
 		"branch-x": "follow", "branch-": "follow", "pr-1": "follow", "pr-": "follow", "pr-x": "follow",

@@ -210,7 +210,7 @@ func TestExits(t *testing.T) {
 				_, err := r.Run(t.Context(), f, function.Call{Event: get(t, "bad", "http://a/"+path)})
 				failure, ok := errors.AsType[*function.Error](err)
 				// N-023: an exit and a segfault are said to be
-				if !ok || failure.Reason != function.Exit || !strings.Contains(landfall.MessageOf(err), message) {
+				if !ok || failure.Reason != function.ReasonExit || !strings.Contains(landfall.MessageOf(err), message) {
 					t.Errorf("the error is %v, want %q", err, message)
 				}
 				if got := string(run(t, r, f, get(t, "next", "http://a/good")).Data()); got != "1" {

@@ -203,7 +203,7 @@ func flaskAnswer(t *testing.T, r *runner.Runner, f runner.Function, number int, 
 	p.Headers = headers
 	answer, err := r.Run(t.Context(), f, function.Call{Event: request(t, "", p, test.kind, test.body)})
 	if err != nil {
-		fault := function.ErrorOf(err)
+		fault := function.EventError(err)
 		return fmt.Sprintf("%s: %s", fault.Type, fault.Message)
 	}
 	said := protocol(t, answer)

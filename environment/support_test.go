@@ -282,7 +282,7 @@ func run(t testing.TB, r *runner.Runner, f runner.Function, e event.Event) event
 	t.Helper()
 	answer, err := r.Run(t.Context(), f, function.Call{Event: e})
 	if err != nil {
-		t.Fatalf("Run: %v (%+v)", err, function.ErrorOf(err))
+		t.Fatalf("Run: %v (%+v)", err, function.EventError(err))
 	}
 	return answer
 }

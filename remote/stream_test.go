@@ -305,7 +305,7 @@ func TestKeepAlive(t *testing.T) {
 		}
 		return nil
 	}
-	// which is for clients that send, not for those that listen
+	// Idle is for clients that send, not for those that listen.
 	s := serve(t, remote.Config{Receiver: d, Idle: 2 * time.Second})
 	commit, content := emptyCommit()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+pushPath,

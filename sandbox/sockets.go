@@ -50,8 +50,9 @@ func socketKinds() []socketKind {
 	return []socketKind{
 		{unix.AF_UNIX, 0, unixRequest, sizeOfUnix, memoryOfUnix},
 		{unix.AF_INET, unix.IPPROTO_TCP, ip, sizeOfIP, memoryOfIP},
-		{unix.AF_INET6, unix.IPPROTO_TCP, ip, sizeOfIP, memoryOfIP}, {unix.AF_INET, unix.IPPROTO_UDP, ip, sizeOfIP,
-			memoryOfIP}, {unix.AF_INET6, unix.IPPROTO_UDP, ip, sizeOfIP, memoryOfIP},
+		{unix.AF_INET6, unix.IPPROTO_TCP, ip, sizeOfIP, memoryOfIP},
+		{unix.AF_INET, unix.IPPROTO_UDP, ip, sizeOfIP, memoryOfIP},
+		{unix.AF_INET6, unix.IPPROTO_UDP, ip, sizeOfIP, memoryOfIP},
 		{unix.AF_NETLINK, allOfLink, link, sizeOfLink, memoryOfLink},
 	}
 }

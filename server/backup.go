@@ -166,13 +166,13 @@ func backupCommand(c *cli.Call) *cobra.Command {
 			fmt.Fprintln(c.Stderr, keyApart)
 			return c.Print(totals, func(t *cli.Table) { t.Row(backedUp(totals) + " in " + in["file"]) })
 		})
-	cmd.Long = `Write all that is not made again into one file: the database, the objects, and the repositories
-of the built-in remote.
+	cmd.Long = `Write all that is not made again into one file: the database, the objects, and the repositories of the
+built-in remote.
 
-The server goes on meanwhile. The file holds secrets: keep it as closed as the data folder. It has its name
-only when it is whole; "-" is standard output. landfall restore reads it. Mirrors and caches are not in it:
-they are made again. The secrets of apps are in it as they are sealed, and the key that opens them is not:
-keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) apart.`
+The server goes on meanwhile. The file holds secrets: keep it as closed as the data folder. It has its
+name only when it is whole; "-" is standard output. landfall restore reads it. Mirrors and caches are not
+in it: they are made again. The secrets of apps are in it as they are sealed, and the key that opens them
+is not: keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) apart.`
 	cmd.Flags().BoolVar(&without, "without-objects", false,
 		"leave the objects out: for a bucket that is kept in another way")
 	offline = offlineFlags(c, cmd)
@@ -259,10 +259,10 @@ func restoreCommand(c *cli.Call) *cobra.Command {
 		})
 	cmd.Long = `Make a new data folder of what landfall backup wrote.
 
-The data folder, the database and the bucket are those that landfall serve would use with the same settings,
-and must be empty. They may be of another kind than where the backup was made: SQLite or PostgreSQL, a folder
-or a bucket. Every byte is compared with what was written. Until all is there the folder is not one that a
-server starts on.`
+The data folder, the database and the bucket are those that landfall serve would use with the same
+settings, and must be empty. They may be of another kind than where the backup was made: SQLite or
+PostgreSQL, a folder or a bucket. Every byte is compared with what was written. Until all is there the
+folder is not one that a server starts on.`
 	configured = settingFlags(c, cmd, stateSettings()...)
 	return cmd
 }

@@ -33,13 +33,13 @@ func (s *control) measured() http.Handler {
 			challenge(w, "The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
 			return
 		}
-		known, err := s.db.Token(r.Context(), token)
+		known, err := auth.Token(r.Context(), s.db, token)
 		switch {
 		case err == nil && known.Allows(landfall.ScopeRead, ""):
 			metrics.ServeHTTP(w, r)
 		case err == nil:
 			answer(w, http.StatusForbidden, "The token lacks the scope read for the whole installation.")
-		case landfall.KindOf(err) == landfall.NotFound:
+		case landfall.Is(err, landfall.Unauthorized):
 			challenge(w, "The token is not known.")
 		default:
 			answer(w, http.StatusServiceUnavailable, "The token cannot be checked now.")

@@ -1,7 +1,11 @@
 package store_test
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -142,21 +146,60 @@ func testDoors(t *testing.T, open opener) {
 		token := landfall.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: landfall.ScopeDeploy, App: "a",
 			Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
-		testkit.Same(t, "by its text", testkit.Must(db.Token(ctx, "secret"))(t), token)
+		testkit.Same(t, "by its text", testkit.Must(db.Token(ctx, "secret", noon))(t), token)
 		kindOfNothing(t, db)
-		token.Scope, token.App = landfall.ScopeAdmin, ""
+		token.Scope, token.App, token.Used = landfall.ScopeAdmin, "", noon
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
-		testkit.Same(t, "put again", testkit.Must(db.Token(ctx, "secret"))(t), token)
+		testkit.Same(t, "put again", testkit.Must(db.Token(ctx, "secret", noon))(t), token)
 		other := landfall.Token{Hash: landfall.DigestOf([]byte("other")), Name: "x", Scope: landfall.ScopeRead, Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, other) })
-		token.Hash = landfall.DigestOf([]byte("new"))
+		token.Hash, token.Used = landfall.DigestOf([]byte("new")), time.Time{}
 		for range 2 {
 			update(t, db, func(tx *store.Tx) error { return tx.ReplaceToken(ctx, token) })
-			testkit.Same(t, "replaced", testkit.Must(db.Token(ctx, "new"))(t), token)
+			testkit.Same(t, "replaced", testkit.Must(db.Token(ctx, "new", noon))(t), token)
+			token.Used = noon
 		}
-		_, err := db.Token(ctx, "secret")
+		_, err := db.Token(ctx, "secret", noon)
 		testkit.Kind(t, "a replaced token", err, landfall.NotFound)
-		testkit.Same(t, "of another name", testkit.Must(db.Token(ctx, "other"))(t), other)
+		testkit.Same(t, "of another name", testkit.Must(db.Token(ctx, "other", noon))(t), other)
+	})
+	t.Run("tokens that end", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		shop, zoo := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		team := landfall.Token{Hash: landfall.DigestOf([]byte("team's")), Name: "team", Scope: landfall.ScopeRead,
+			Namespace: shop.Namespace, Created: noon, Expires: noon.Add(time.Hour)}
+		lone := landfall.Token{Hash: landfall.DigestOf([]byte("lone's")), Name: "lone", Scope: landfall.ScopeRead,
+			Namespace: "lone", Created: noon}
+		update(t, db, func(tx *store.Tx) error {
+			return errors.Join(tx.EnsureNamespace(ctx, "lone", 0), tx.PutToken(ctx, team), tx.PutToken(ctx, lone))
+		})
+		got := testkit.Must(db.Token(ctx, "team's", noon))(t)
+		slices.Sort(got.Apps)
+		team.Apps = slices.Sorted(slices.Values([]string{shop.ID, zoo.ID}))
+		testkit.Same(t, "for a namespace", got, team)
+		// the use is noted once in ten minutes
+		for _, minutes := range [][2]time.Duration{{5, 0}, {15, 15}, {20, 15}} {
+			testkit.Must(db.Token(ctx, "team's", noon.Add(minutes[0]*time.Minute)))(t)
+			got := testkit.Must(db.Token(ctx, "team's", noon.Add(minutes[0]*time.Minute)))(t).Used
+			testkit.Equal(t, "last use", got.UTC(), noon.Add(minutes[1]*time.Minute).UTC())
+		}
+		_, err := db.Token(ctx, "team's", team.Expires)
+		testkit.Kind(t, "an expired token", err, landfall.Unauthorized)
+		if err == nil || !strings.Contains(err.Error(), "the token team expired on ") {
+			t.Errorf("got %v, want when the token expired", err)
+		}
+		update(t, db, func(tx *store.Tx) error { return tx.CreateSession(ctx, "cookie", team, noon, team.Expires.Add(time.Second)) })
+		testkit.Must(db.SessionToken(ctx, "cookie", team.Expires.Add(-time.Second)))(t)
+		_, err = db.SessionToken(ctx, "cookie", team.Expires)
+		testkit.Kind(t, "a session of an expired token", err, landfall.Unauthorized)
+		update(t, db, func(tx *store.Tx) error { return tx.DeleteNamespace(ctx, "lone", noon.UnixMicro()) })
+		_, err = db.Token(ctx, "lone's", noon)
+		testkit.Kind(t, "a token of a deleted namespace", err, landfall.NotFound)
+		testkit.Equal(t, "tokens", len(testkit.Must(db.Tokens(ctx))(t)), 1)
+		update(t, db, func(tx *store.Tx) error { return tx.ForgetToken(ctx, "team") })
+		_, err = db.SessionToken(ctx, "cookie", noon)
+		testkit.Kind(t, "a session of a deleted token", err, landfall.NotFound)
 	})
 	t.Run("hooks", func(t *testing.T) {
 		t.Parallel()
@@ -244,7 +287,7 @@ func testDoors(t *testing.T, open opener) {
 func kindOfNothing(t *testing.T, db *store.DB) {
 	t.Helper()
 	for _, text := range []string{"", "Secret", string(landfall.DigestOf([]byte("secret")))} {
-		_, err := db.Token(t.Context(), text)
+		_, err := db.Token(t.Context(), text, time.Now())
 		testkit.Kind(t, "the token "+text, err, landfall.NotFound)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"landfall.dev/landfall"
 )
 
@@ -83,7 +84,8 @@ func (tx *Tx) NamespaceApp(ctx context.Context, namespace string, at time.Time) 
 	return app, tx.insertApp(ctx, app)
 }
 
-// DeleteNamespace removes a namespace. Conflict while apps are in it. The names of its deleted apps stay reserved.
+// DeleteNamespace removes a namespace. Its tokens are revoked. Conflict while apps are in it. The names of its deleted
+// apps stay reserved.
 func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error {
 	const op landfall.Op = "store.DeleteNamespace"
 	apps, err := one(ctx, tx.queries, op, func(row scanner) (n [3]int64, err error) {
@@ -103,7 +105,11 @@ func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error 
 		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"the namespace %s has %d versions of functions and packages that were made by hand: delete them first",
 			name, apps[2])}
-	case apps[0] > 0:
+	}
+	if err := tx.revoke(ctx, op, `t.namespace = $1`, name); err != nil {
+		return err
+	}
+	if apps[0] > 0 {
 		return tx.exec(ctx, op, `UPDATE namespaces SET deleted = $2 WHERE name = $1`, name, at)
 	}
 	return tx.exec(ctx, op, `DELETE FROM namespaces WHERE name = $1`, name)

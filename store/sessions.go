@@ -19,11 +19,12 @@ func (tx *Tx) CreateSession(ctx context.Context, secret string, token landfall.T
 }
 
 // SessionToken returns the token of a session. NotFound when the session is not known or over, or the token no longer
-// exists.
-func (q queries) SessionToken(ctx context.Context, secret string, now time.Time) (landfall.Token, error) {
-	return one(ctx, q, "store.SessionToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
+// exists; Unauthorized when the token has expired.
+func (db *DB) SessionToken(ctx context.Context, secret string, now time.Time) (landfall.Token, error) {
+	t, err := one(ctx, db.queries, "store.SessionToken", scanToken, `SELECT `+tokenColumns+`
 		FROM sessions s JOIN tokens t ON t.hash = s.token WHERE s.hash = $1 AND s.expires > $2`,
 		landfall.DigestOf([]byte(secret)), micros(now))
+	return db.used(ctx, t, now, err)
 }
 
 // DeleteSession ends a session, with its visits. It does nothing when the session is over.

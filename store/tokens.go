@@ -2,30 +2,69 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"time"
 
 	"landfall.dev/landfall"
 )
 
+const tokenColumns = `t.hash, t.name, t.scope, t.app, t.namespace, t.created, t.expires, t.used,
+	COALESCE((SELECT STRING_AGG(a.id, ' ') FROM apps a
+		WHERE t.namespace <> '' AND a.namespace = t.namespace AND a.deleted = 0), '')`
+
 func scanToken(row scanner) (landfall.Token, error) {
 	var t landfall.Token
-	var created int64
-	err := row.Scan(&t.Hash, &t.Name, &t.Scope, &t.App, &created)
-	t.Created = timeOf(created)
+	var created, expires, used int64
+	var apps string
+	err := row.Scan(&t.Hash, &t.Name, &t.Scope, &t.App, &t.Namespace, &created, &expires, &used, &apps)
+	t.Created, t.Expires, t.Used = timeOf(created), timeOf(expires), timeOf(used)
+	if apps != "" {
+		t.Apps = strings.Fields(apps)
+	}
 	return t, err
 }
 
 // PutToken stores a token, or replaces what is stored for it. It writes nothing when nothing changed.
 func (tx *Tx) PutToken(ctx context.Context, t landfall.Token) error {
-	return tx.exec(ctx, "store.PutToken", `INSERT INTO tokens (hash, name, scope, app, created) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (hash) DO UPDATE SET name = excluded.name, scope = excluded.scope, app = excluded.app
-			WHERE tokens.name <> excluded.name OR tokens.scope <> excluded.scope OR tokens.app <> excluded.app`,
-		t.Hash, t.Name, t.Scope, t.App, micros(t.Created))
+	return tx.exec(ctx, "store.PutToken", `INSERT INTO tokens (hash, name, scope, app, namespace, created, expires)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (hash) DO UPDATE SET name = excluded.name, scope = excluded.scope, app = excluded.app,
+			namespace = excluded.namespace, expires = excluded.expires
+			WHERE tokens.name <> excluded.name OR tokens.scope <> excluded.scope OR tokens.app <> excluded.app
+				OR tokens.namespace <> excluded.namespace OR tokens.expires <> excluded.expires`,
+		t.Hash, t.Name, t.Scope, t.App, t.Namespace, micros(t.Created), micros(t.Expires))
 }
 
-// Token returns the token whose text is secret. NotFound when it is not known.
-func (q queries) Token(ctx context.Context, secret string) (landfall.Token, error) {
-	return one(ctx, q, "store.Token", scanToken,
-		`SELECT hash, name, scope, app, created FROM tokens WHERE hash = $1`, landfall.DigestOf([]byte(secret)))
+// Token returns the token whose text is secret, and notes that it is used now. NotFound when it is not known,
+// Unauthorized when it has expired.
+func (db *DB) Token(ctx context.Context, secret string, now time.Time) (landfall.Token, error) {
+	t, err := one(ctx, db.queries, "store.Token", scanToken, `SELECT `+tokenColumns+` FROM tokens t WHERE t.hash = $1`,
+		landfall.DigestOf([]byte(secret)))
+	return db.used(ctx, t, now, err)
+}
+
+// used returns a token that was read, unless it has expired, and notes that it is used now, once in some minutes. That
+// it cannot be noted, for instance on a full disk, changes nothing for who uses it.
+func (db *DB) used(ctx context.Context, t landfall.Token, now time.Time, err error) (landfall.Token, error) {
+	const every = 10 * time.Minute
+	switch {
+	case err != nil:
+		return t, err
+	case !t.Expires.IsZero() && !now.Before(t.Expires):
+		return landfall.Token{}, &landfall.Error{Op: "store.Token", Kind: landfall.Unauthorized, Message: fmt.Sprintf(
+			"the token %s expired on %s: ask for another one (landfall token create)", t.Name, t.Expires.Format(time.DateOnly))}
+	case now.Sub(t.Used) >= every:
+		_ = db.Update(ctx, func(tx *Tx) error {
+			return tx.exec(ctx, "store.Token", `UPDATE tokens SET used = $2 WHERE hash = $1`, t.Hash, micros(now))
+		})
+	}
+	return t, nil
+}
+
+// Tokens returns all tokens, by name.
+func (q queries) Tokens(ctx context.Context) ([]landfall.Token, error) {
+	return list(ctx, q, "store.Tokens", scanToken, `SELECT `+tokenColumns+` FROM tokens t ORDER BY t.name, t.hash`)
 }
 
 // ReplaceToken stores a token and deletes every other one with its name.
@@ -37,7 +76,22 @@ func (tx *Tx) ReplaceToken(ctx context.Context, t landfall.Token) error {
 	return tx.PutToken(ctx, t)
 }
 
-// ForgetToken deletes the token with a name, if there is one.
+// ForgetToken deletes the token with a name, if there is one. Sessions that began with it end.
 func (tx *Tx) ForgetToken(ctx context.Context, name string) error {
-	return tx.exec(ctx, "store.ForgetToken", `DELETE FROM tokens WHERE name = $1`, name)
+	return tx.revoke(ctx, "store.ForgetToken", `t.name = $1`, name)
+}
+
+// revoke deletes the tokens for which a condition holds, with the sessions of people who signed in by them.
+func (tx *Tx) revoke(ctx context.Context, op landfall.Op, condition, arg string) error {
+	for _, statement := range []string{
+		`DELETE FROM visits WHERE session IN
+			(SELECT s.hash FROM sessions s JOIN tokens t ON t.hash = s.token WHERE ` + condition + `)`,
+		`DELETE FROM sessions WHERE token IN (SELECT t.hash FROM tokens t WHERE ` + condition + `)`,
+		`DELETE FROM tokens WHERE hash IN (SELECT t.hash FROM tokens t WHERE ` + condition + `)`,
+	} {
+		if err := tx.exec(ctx, op, statement, arg); err != nil {
+			return err
+		}
+	}
+	return nil
 }

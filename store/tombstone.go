@@ -70,20 +70,14 @@ func (tx *Tx) CancelWork(ctx context.Context, app landfall.App, at time.Time) er
 // and the visits to hosts of the app. It returns the tokens.
 func (tx *Tx) RevokeTokens(ctx context.Context, app landfall.App) ([]landfall.Token, error) {
 	const op landfall.Op = "store.RevokeTokens"
+	const condition = `t.app = $1`
 	tokens, err := list(ctx, tx.queries, op, scanToken,
-		`SELECT hash, name, scope, app, created FROM tokens WHERE app = $1 ORDER BY name, hash`, app.ID)
+		`SELECT `+tokenColumns+` FROM tokens t WHERE `+condition+` ORDER BY t.name, t.hash`, app.ID)
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range []string{
-		`DELETE FROM visits WHERE session IN (SELECT s.hash FROM sessions s JOIN tokens t ON t.hash = s.token
-			WHERE t.app = $1)`,
-		`DELETE FROM sessions WHERE token IN (SELECT hash FROM tokens WHERE app = $1)`,
-		`DELETE FROM tokens WHERE app = $1`,
-	} {
-		if err := tx.exec(ctx, op, statement, app.ID); err != nil {
-			return nil, err
-		}
+	if err := tx.revoke(ctx, op, condition, app.ID); err != nil {
+		return nil, err
 	}
 	return tokens, tx.exec(ctx, op, `DELETE FROM visits WHERE host LIKE $1 || '.%' OR host LIKE $1 || '--%'`, app.Name)
 }

@@ -131,7 +131,7 @@ func testClosed(t *testing.T, open opener) {
 			return err
 		})
 		for name, open := range map[string]bool{"shop": false, "zoo": true} {
-			_, err := db.Token(ctx, "token of "+name)
+			_, err := db.Token(ctx, "token of "+name, time.Now())
 			testkit.Same(t, "whether the token of "+name+" is known", err == nil, open)
 			_, err = db.SessionToken(ctx, "session of "+name, noon)
 			testkit.Same(t, "whether the session of "+name+" goes on", err == nil, open)

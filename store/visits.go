@@ -60,10 +60,11 @@ func scanTime(row scanner) (time.Time, error) {
 }
 
 // VisitToken returns the token of the person who has secret and visits a host. NotFound when there is no such visit, or
-// the person is not signed in any more.
-func (q queries) VisitToken(ctx context.Context, secret, host string, now time.Time) (landfall.Token, error) {
-	return one(ctx, q, "store.VisitToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
+// the person is not signed in any more; Unauthorized when the token of the session has expired.
+func (db *DB) VisitToken(ctx context.Context, secret, host string, now time.Time) (landfall.Token, error) {
+	t, err := one(ctx, db.queries, "store.VisitToken", scanToken, `SELECT `+tokenColumns+`
 		FROM visits v JOIN sessions s ON s.hash = v.session JOIN tokens t ON t.hash = s.token
 		WHERE v.hash = $1 AND v.host = $2 AND v.challenge = '' AND s.expires > $3`, landfall.DigestOf([]byte(secret)), host,
 		micros(now))
+	return db.used(ctx, t, now, err)
 }

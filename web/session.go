@@ -123,10 +123,13 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 		s.askToken(w, r, to, http.StatusBadRequest, "Enter a token.")
 		return
 	}
-	token, err := s.DB.Token(r.Context(), secret)
+	token, err := s.DB.Token(r.Context(), secret, s.Now())
 	switch {
 	case landfall.Is(err, landfall.NotFound):
 		s.refuseToken(w, r, to)
+		return
+	case landfall.Is(err, landfall.Unauthorized):
+		s.askToken(w, r, to, http.StatusUnauthorized, "This token has expired. Enter another one.")
 		return
 	case err != nil:
 		s.fail(w, r, nil, err)

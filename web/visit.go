@@ -62,7 +62,7 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 		token, err = s.DB.SessionToken(r.Context(), cookie.Value, s.Now())
 	}
 	switch {
-	case landfall.Is(err, landfall.NotFound):
+	case landfall.Is(err, landfall.NotFound) || landfall.Is(err, landfall.Unauthorized):
 		http.Redirect(w, r, "/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		return
 	case err == nil:

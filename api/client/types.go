@@ -488,3 +488,30 @@ type SecretSet struct {
 	URL     string       `json:"url,omitempty" doc:"where that answers"`
 	Note    string       `json:"note,omitempty"`
 }
+
+// Token is what is known of a bearer token: never its text.
+type Token struct {
+	Name      string         `json:"name"`
+	Scope     landfall.Scope `json:"scope"`
+	App       string         `json:"app,omitempty" doc:"the only app for which it is valid"`
+	Namespace string         `json:"namespace,omitempty" doc:"it is valid for the apps of this namespace only"`
+	Created   time.Time      `json:"created"`
+	Expires   time.Time      `json:"expires,omitzero" doc:"absent: it stays valid until it is deleted"`
+	Used      time.Time      `json:"used,omitzero" doc:"last use, to some minutes; absent: never"`
+}
+
+// NewToken asks for a token.
+type NewToken struct {
+	Name      string         `json:"name" example:"ci-shop"`
+	Scope     landfall.Scope `json:"scope" enum:"read,invoke,deploy,admin" doc:"deploy includes read; admin includes all"`
+	App       string         `json:"app,omitempty" doc:"valid for this app only; without namespace too: for all"`
+	Namespace string         `json:"namespace,omitempty" doc:"valid for the apps of this namespace only"`
+	Expires   landfall.Age   `json:"expires,omitempty" doc:"such as 24h or 90d from now; empty: never"`
+}
+
+// MadeToken is a token that was made, with its text.
+type MadeToken struct {
+	Token
+
+	Text string `json:"token" doc:"what is sent as a bearer token; it is shown in this answer alone"`
+}

@@ -30,7 +30,7 @@ func peak(t *testing.T, data []byte, blob string) int {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), plain(t), "-test.run", "^TestReceiveApart$")
-	// so that little lies about which nothing needs
+	// GOGC lets little lie about that nothing needs.
 	cmd.Env = append(os.Environ(), apart+"="+file, reading+"="+blob, "GOMAXPROCS=4", "GOGC=20")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -223,9 +223,9 @@ func TestFailures(t *testing.T) {
 		outcome execution.Outcome
 		log     string
 	}{
-		{"timeout", &landfall.Error{Message: "too slow", Err: &function.Error{Reason: function.Timeout, Trace: "secret"}},
+		{"timeout", &landfall.Error{Message: "too slow", Err: &function.Error{Reason: function.ReasonTimeout, Trace: "secret"}},
 			nil, "timeout", "too slow", execution.Failed, "too slow\n"},
-		{"busy", &landfall.Error{Kind: landfall.Unavailable, Message: "later", Err: &function.Error{Reason: function.Busy}},
+		{"busy", &landfall.Error{Kind: landfall.Unavailable, Message: "later", Err: &function.Error{Reason: function.ReasonBusy}},
 			nil, "busy", "later", execution.Busy, ""},
 		{"left", &landfall.Error{Kind: landfall.Canceled, Message: "gone"}, nil, "canceled", "gone", execution.Canceled, ""},
 		{"package", &landfall.Error{Kind: landfall.NotFound, Message: "no package"}, nil, "not-found", "no package",
@@ -265,7 +265,7 @@ func TestLogSaysWhy(t *testing.T) {
 		f.shown("x-" + name)
 		return f.log("x-" + name)
 	}
-	exit := &landfall.Error{Message: "it ended with exit code 3", Err: &function.Error{Reason: function.Exit}}
+	exit := &landfall.Error{Message: "it ended with exit code 3", Err: &function.Error{Reason: function.ReasonExit}}
 	testkit.Equal(t, "log of one that ended", logs("ended", exit), "half a li\nit ended with exit code 3\n")
 	testkit.Equal(t, "log of one that answered with an error", logs("answered", nil), "half a li")
 }
@@ -278,7 +278,7 @@ func (picky) Sent() int64 { return 0 }
 
 // Judge implements function.Recipient.
 func (picky) Judge(event.Event) error {
-	return &landfall.Error{Op: "test", Message: "hunter2 is no header", Err: &function.Error{Reason: function.Protocol}}
+	return &landfall.Error{Op: "test", Message: "hunter2 is no header", Err: &function.Error{Reason: function.ReasonProtocol}}
 }
 
 // A call whose answer nobody can use did not succeed: the record says so, and the log why, as the page tells its
@@ -292,7 +292,7 @@ func TestUnusableAnswer(t *testing.T) {
 	testkit.Equal(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
 	x := f.shown("x-1")
 	testkit.Equal(t, "state", x.State, landfall.ExecutionFailed)
-	testkit.Equal(t, "reason", x.Reason, string(function.Protocol))
+	testkit.Equal(t, "reason", x.Reason, string(function.ReasonProtocol))
 	testkit.Equal(t, "log", f.log("x-1"), "[secret] is no header\n")
 }
 
@@ -395,7 +395,7 @@ func TestOverload(t *testing.T) {
 		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)),
 			func(ctx context.Context, e event.Event) (event.Event, error) {
 				if i%(calls/failures) == 0 {
-					return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.Exit}}
+					return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.ReasonExit}}
 				}
 				return greets(ctx, e)
 			})
@@ -575,14 +575,14 @@ func TestAcceptedAgain(t *testing.T) {
 		switch {
 		case e.ID() == "fails":
 			calls.Add(1)
-			return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.Exit}}
+			return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.ReasonExit}}
 		case e.ID() == "dies":
 			calls.Add(1)
-			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &function.Error{Reason: function.Lost}}
+			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &function.Error{Reason: function.ReasonLost}}
 		case calls.Add(1) == 1 && e.ID() == "lost":
-			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &function.Error{Reason: function.Lost}}
+			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &function.Error{Reason: function.ReasonLost}}
 		case calls.Load() == 1:
-			return event.Event{}, &landfall.Error{Kind: landfall.Unavailable, Err: &function.Error{Reason: function.Busy}}
+			return event.Event{}, &landfall.Error{Kind: landfall.Unavailable, Err: &function.Error{Reason: function.ReasonBusy}}
 		}
 		return greets(ctx, e)
 	})

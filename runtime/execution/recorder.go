@@ -279,7 +279,7 @@ type conclusion struct {
 }
 
 func conclude(answer event.Event, err error) conclusion {
-	fault, outcome := function.ErrorOf(err), outcomeOf(err)
+	fault, outcome := function.EventError(err), outcomeOf(err)
 	if err == nil {
 		said, is, unlike := event.ErrorOf(answer)
 		if !is && unlike == nil {
@@ -294,7 +294,7 @@ func conclude(answer event.Event, err error) conclusion {
 func outcomeOf(err error) Outcome {
 	fault, ok := errors.AsType[*function.Error](err)
 	switch {
-	case ok && fault.Reason == function.Busy:
+	case ok && fault.Reason == function.ReasonBusy:
 		return Busy
 	case ok:
 		return Failed

@@ -207,7 +207,7 @@ func again(err error, attempt int64) bool {
 // isLost reports whether a function may have run of which nobody knows what it did.
 func isLost(err error) bool {
 	fault, ok := errors.AsType[*function.Error](err)
-	return ok && fault.Reason == function.Lost
+	return ok && fault.Reason == function.ReasonLost
 }
 
 // giveBack lets an execution wait on: the longer it has waited, the longer. tried says that it counts as an attempt.

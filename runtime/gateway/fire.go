@@ -60,10 +60,10 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 		return app
 	}
 	if r.Header.Get("Accept") == eventType {
-		g.functions.Serve(w, r, t, landfall.AccessToken, functions.Event)
+		g.functions.Serve(w, r, t, landfall.AccessToken, functions.AsEvent)
 		return app
 	}
-	g.functions.Serve(w, r, t, access.Stricter(t.Access(), found.SignedIn), functions.HTTP)
+	g.functions.Serve(w, r, t, access.Required(t.Access(), found.SignedIn), functions.AsHTTP)
 	return app
 }
 

@@ -116,7 +116,7 @@ func TestFireForEvent(t *testing.T) {
 	app.Releases, app.SignedIn = append(app.Releases, preview), true
 	errs := map[string]error{
 		"/late": &landfall.Error{Message: "it took too long",
-			Err: &function.Error{Reason: function.Timeout, Trace: "line 7"}},
+			Err: &function.Error{Reason: function.ReasonTimeout, Trace: "line 7"}},
 		"/refused": &landfall.Error{Kind: landfall.Invalid, Message: "it does not fit", Err: &contract.MismatchError{}},
 	}
 	s := newSite(t, content, func(c *gateway.Config) {

@@ -479,12 +479,12 @@ func TestFailures(t *testing.T) {
 		words  string
 		retry  string
 	}{
-		{"busy", failed(landfall.Unavailable, function.Busy), 503, "Busy", "2"},
-		{"timeout", failed(landfall.Internal, function.Timeout), 504, "too long", ""},
-		{"exit", failed(landfall.Internal, function.Exit), 502, "ended", ""},
-		{"memory", failed(landfall.Internal, function.Memory), 502, "memory", ""},
-		{"protocol", failed(landfall.Internal, function.Protocol), 502, "no event", ""},
-		{"too large", failed(landfall.Internal, function.TooLarge), 502, `answer bytes`, ""},
+		{"busy", failed(landfall.Unavailable, function.ReasonBusy), 503, "Busy", "2"},
+		{"timeout", failed(landfall.Internal, function.ReasonTimeout), 504, "too long", ""},
+		{"exit", failed(landfall.Internal, function.ReasonExit), 502, "ended", ""},
+		{"memory", failed(landfall.Internal, function.ReasonMemory), 502, "memory", ""},
+		{"protocol", failed(landfall.Internal, function.ReasonProtocol), 502, "no event", ""},
+		{"too large", failed(landfall.Internal, function.ReasonTooLarge), 502, `answer bytes`, ""},
 		{"refused here", &landfall.Error{Kind: landfall.Forbidden, Message: secret}, 503, "do not run here", ""},
 		{"stopping", &landfall.Error{Kind: landfall.Canceled, Message: secret}, 503, "Not right now", "1"},
 		{"storage down", &landfall.Error{Kind: landfall.Unavailable, Message: secret}, 503, "Not right now", "1"},

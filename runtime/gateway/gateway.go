@@ -46,7 +46,9 @@ type Config struct {
 
 	Functions function.Caller // what routes lead to; nil: this process calls none, and says so
 
-	// Allowed says who may call what is not public; access.Guard says how. nil: nobody may.
+	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil
+	// is yes, Unauthorized that nobody is known by what the request has, Forbidden that who is known may not. Every other
+	// error is a failure, and nobody may then. nil: nobody may.
 	Allowed func(r *http.Request, app string, access landfall.Access) error
 
 	// Sessions let people who are signed in at the control host see what is for them alone; nil: only tokens do.
@@ -80,6 +82,7 @@ type Registry interface {
 // Gateway serves releases. It is an http.Handler for every host that hostname.Hosts does not call Control.
 type Gateway struct {
 	registry  Registry
+	hosts     hostname.Hosts
 	guard     *access.Guard
 	files     *files.Server
 	functions *functions.Server
@@ -96,7 +99,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	guard := &access.Guard{Hosts: hosts, Sessions: c.Sessions, Allowed: c.Allowed, Log: c.Log}
+	guard := access.New(access.Config{Hosts: hosts, Sessions: c.Sessions, Allowed: c.Allowed, Log: c.Log})
 	served, err := files.New(files.Config{
 		Content: c.Content, Registry: c.Registry, CacheDir: c.CacheDir, CacheBytes: c.CacheBytes, MemoryBytes: c.MemoryBytes,
 		SeesPast: guard.SeesPast, Log: c.Log, Now: c.Now,
@@ -105,9 +108,9 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{
-		registry: c.Registry, guard: guard, files: served, log: c.Log, answered: c.Answered, nosniff: []string{"nosniff"},
+		registry: c.Registry, hosts: hosts, guard: guard, files: served, log: c.Log, answered: c.Answered, nosniff: []string{"nosniff"},
 		functions: functions.New(functions.Config{
-			Caller: c.Functions, Guard: guard, MaxRequest: c.MaxRequest, MaxRequests: c.MaxRequests, BodyTimeout: c.BodyTimeout,
+			Caller: c.Functions, Guard: guard, Hosts: hosts, MaxRequest: c.MaxRequest, MaxRequests: c.MaxRequests, BodyTimeout: c.BodyTimeout,
 			Scheme: c.Scheme, Log: c.Log, Redact: c.Redact, Tracer: c.Tracer,
 		}),
 	}, nil
@@ -163,7 +166,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 		page.Write(w, r, pageStarting())
 		return ""
 	}
-	host := g.guard.Hosts.Classify(r.Host)
+	host := g.hosts.Classify(r.Host)
 	if host.Kind != hostname.Release {
 		page.Write(w, r, pageUnknownHost())
 		return ""
@@ -230,8 +233,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.R
 		page.Redirect(w, path, r.URL.RawQuery)
 		return
 	}
-	if path == access.PreviewPath && g.guard.Sessions != nil && page.Reads(r) {
-		g.guard.BeginSession(w, r)
+	if g.guard.BeginSession(w, r, path) {
 		return
 	}
 	if (routed || found.SignedIn) && g.route(w, r, found, path) {

@@ -21,7 +21,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.R
 		route, methods = found.Release.Routes.Find(r)
 	}
 	if route != nil {
-		g.functions.Serve(w, r, route.Trigger, access.Stricter(route.Access(), found.SignedIn), functions.HTTP)
+		g.functions.Serve(w, r, route.Trigger, access.Required(route.Access(), found.SignedIn), functions.AsHTTP)
 		return true
 	}
 	if found.SignedIn && g.guard.AdmitVisitor(w, r, found.App) == access.Nobody {

@@ -42,7 +42,7 @@ func (t *Trials) Try(ctx context.Context, f landfall.Function, e event.Event) (e
 	event.NewAddition(event.Trigger{FunctionURL: invoke.AddressOf(&f), Config: f.Config}).AddTo(&e)
 	answer, err := t.host.Call(ctx, function.Call{Function: &f, Event: e})
 	fault, ok := errors.AsType[*function.Error](err)
-	if !ok || fault.Reason == function.Busy {
+	if !ok || fault.Reason == function.ReasonBusy {
 		return answer, err
 	}
 	message := landfall.MessageOf(err)

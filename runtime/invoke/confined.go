@@ -51,10 +51,9 @@ func (c *confined) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func leaves(name string) bool {
 	switch name {
 	case "Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Disposition", "Content-Range",
-		"Content-Digest", "Repr-Digest",
-		"Cache-Control", "Expires", "Etag", "Last-Modified", "Vary", "Accept-Ranges", "Accept-Patch", "Accept-Post", "Allow",
-		"Location", "Link", "Retry-After", "Preference-Applied", "Www-Authenticate", "Webhook-Allowed-Origin", "Webhook-Allowed-Rate",
-		"Connection":
+		"Content-Digest", "Repr-Digest", "Cache-Control", "Expires", "Etag", "Last-Modified", "Vary", "Accept-Ranges",
+		"Accept-Patch", "Accept-Post", "Allow", "Location", "Link", "Retry-After", "Preference-Applied", "Www-Authenticate",
+		"Webhook-Allowed-Origin", "Webhook-Allowed-Rate", "Connection":
 		return true
 	}
 	return strings.HasPrefix(name, "Landfall-") || strings.HasPrefix(name, "Ce-") ||

@@ -123,7 +123,7 @@ func TestValidation(t *testing.T) {
 func TestEventsFail(t *testing.T) {
 	t.Parallel()
 	busy := &landfall.Error{Kind: landfall.Unavailable, Message: "all are at work",
-		Err: &function.Error{Reason: function.Busy, RetryAfter: 1500 * time.Millisecond}}
+		Err: &function.Error{Reason: function.ReasonBusy, RetryAfter: 1500 * time.Millisecond}}
 	for name, c := range map[string]struct {
 		found  []*registry.Trigger
 		find   error
@@ -138,8 +138,8 @@ func TestEventsFail(t *testing.T) {
 			&landfall.Error{Kind: landfall.Invalid, Message: "protocol"}, nil, http.StatusBadRequest, ""},
 		"busy": {[]*registry.Trigger{bound("shop", "a")}, nil, busy, http.StatusServiceUnavailable, "2"},
 		"timeout": {[]*registry.Trigger{bound("shop", "a")}, nil,
-			&landfall.Error{Err: &function.Error{Reason: function.Timeout}}, http.StatusGatewayTimeout, ""},
-		"ended": {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &function.Error{Reason: function.Exit}},
+			&landfall.Error{Err: &function.Error{Reason: function.ReasonTimeout}}, http.StatusGatewayTimeout, ""},
+		"ended": {[]*registry.Trigger{bound("shop", "a")}, nil, &landfall.Error{Err: &function.Error{Reason: function.ReasonExit}},
 			http.StatusBadGateway, ""}, "gone": {[]*registry.Trigger{bound("shop", "a")}, nil,
 			&landfall.Error{Kind: landfall.NotFound}, http.StatusBadGateway, ""},
 	} {

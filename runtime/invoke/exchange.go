@@ -67,7 +67,7 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 			if size += event.SizeOf(answer); err == nil && size > maxAnswers {
 				err = &landfall.Error{
 					Op: "invoke.serve", Message: fmt.Sprintf("the answers of the request are too large: the limit %q is %d",
-						limitAnswers, maxAnswers), Err: &function.Error{Reason: function.TooLarge},
+						limitAnswers, maxAnswers), Err: &function.Error{Reason: function.ReasonTooLarge},
 				}
 			}
 			if err != nil {
@@ -138,7 +138,7 @@ func ErrorEvent(request event.Event, err error) event.Event {
 	if execution := event.ExecutionOf(request); execution != "" && !refused {
 		event.SetExecution(&answer, execution)
 	}
-	event.SetError(&answer, function.ErrorOf(err))
+	event.SetError(&answer, function.EventError(err))
 	return answer
 }
 
@@ -150,7 +150,7 @@ func (x exchange) fail(w http.ResponseWriter, r *http.Request, form event.Form, 
 		_ = event.Write(w, status, form, ErrorEvent(request, err)) // the client may be gone
 		return
 	}
-	if fault, ok := errors.AsType[*function.Error](err); ok && fault.Reason == function.Busy {
+	if fault, ok := errors.AsType[*function.Error](err); ok && fault.Reason == function.ReasonBusy {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(fault.RetryAfter.Seconds()))))
 	} else if landfall.Is(err, landfall.Unavailable) {
 		w.Header().Set("Retry-After", "1")

@@ -155,11 +155,11 @@ func StatusOf(err error) int {
 	}
 	if fault, ok := errors.AsType[*function.Error](err); ok {
 		switch fault.Reason {
-		case function.Busy:
+		case function.ReasonBusy:
 			return http.StatusServiceUnavailable
-		case function.Timeout:
+		case function.ReasonTimeout:
 			return http.StatusGatewayTimeout
-		case function.Exit, function.Memory, function.Protocol, function.TooLarge, function.Lost:
+		case function.ReasonExit, function.ReasonMemory, function.ReasonProtocol, function.ReasonTooLarge, function.ReasonLost:
 		}
 		return http.StatusBadGateway
 	}

@@ -214,9 +214,9 @@ func TestCallRefused(t *testing.T) {
 			400, "source"},
 		// N-022: the limit is named
 		"too large": {echo, "POST", path, "caller", strings.Replace(greet, "hi", strings.Repeat("x", 1000), 1), structured,
-			413, "event bytes"}, "busy": {because(function.Busy), "POST", path, "caller", greet, structured, 503, "busy"},
-		"timeout": {because(function.Timeout), "POST", path, "caller", greet, structured, 504, "timeout"},
-		"exit":    {because(function.Exit), "POST", path, "caller", greet, structured, 502, "at line 3"},
+			413, "event bytes"}, "busy": {because(function.ReasonBusy), "POST", path, "caller", greet, structured, 503, "busy"},
+		"timeout": {because(function.ReasonTimeout), "POST", path, "caller", greet, structured, 504, "timeout"},
+		"exit":    {because(function.ReasonExit), "POST", path, "caller", greet, structured, 502, "at line 3"},
 		"off": {fails(&landfall.Error{Op: "test", Kind: landfall.Forbidden, Message: "functions are refused here"}),
 			"POST", path, "caller", greet, structured, 503, "refused here"},
 	} {

@@ -260,7 +260,7 @@ func (c *Cache) putAway(names func() map[string]bool) (old []string, err error) 
 			continue
 		}
 		dir := filepath.Join(c.dir, ".old-"+rand.Text())
-		// which needs no space: a full disk is why it is put away
+		// A rename needs no space: a full disk is why it is put away.
 		if failed := os.Rename(filepath.Join(c.dir, name), dir); failed != nil {
 			err = errors.Join(err, failed)
 			continue

@@ -94,7 +94,7 @@ func (s *stub) at() string { return s.Listener.Addr().String() }
 func busy(w http.ResponseWriter, r *http.Request) {
 	rpc.WriteError(w, r, event.Structured, ask("x", ""), &landfall.Error{
 		Kind: landfall.Unavailable, Message: "as many as may be",
-		Err: &function.Error{Reason: function.Busy, RetryAfter: 2 * time.Second},
+		Err: &function.Error{Reason: function.ReasonBusy, RetryAfter: 2 * time.Second},
 	})
 }
 
@@ -111,7 +111,7 @@ func TestBusyElsewhere(t *testing.T) {
 	one, two, three := newStub(t, busy), newStub(t, busy), newStub(t, busy)
 	_, err := w.router(nil, one.at(), two.at(), three.at()).Call(t.Context(),
 		function.Call{Function: f, Event: ask("good", "")})
-	if reason(err) != function.Busy || landfall.KindOf(err) != landfall.Unavailable {
+	if reason(err) != function.ReasonBusy || landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("where all are busy the error is %v, want that", err)
 	}
 	if n := one.calls.Load() + two.calls.Load() + three.calls.Load(); n != 2 {
@@ -129,7 +129,7 @@ func TestBusyElsewhere(t *testing.T) {
 	}
 	alone := w.router(nil, full.at())
 	if _, err := alone.Call(t.Context(), function.Call{Function: f,
-		Event: ask("good", "")}); reason(err) != function.Busy {
+		Event: ask("good", "")}); reason(err) != function.ReasonBusy {
 		t.Errorf("where there is no other one the error is %v, want that it is busy", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestLostIsNotRepeated(t *testing.T) {
 	one, two := newStub(t, cut), newStub(t, cut)
 	through := w.router(nil, w.serve(w.router(nil, one.at(), two.at())))
 	_, err := through.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
-	if reason(err) != function.Lost || !strings.Contains(landfall.MessageOf(err), "may have run") {
+	if reason(err) != function.ReasonLost || !strings.Contains(landfall.MessageOf(err), "may have run") {
 		t.Errorf("the error is %v, want that the call is lost and may have run", err)
 	}
 	if n := one.calls.Load() + two.calls.Load(); n != 1 {
@@ -182,7 +182,7 @@ func TestHostileAnswers(t *testing.T) {
 			})
 			for _, r := range []*rpc.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
 				if _, err := r.Call(t.Context(), function.Call{Function: f,
-					Event: ask("good", "x")}); reason(err) != function.Lost {
+					Event: ask("good", "x")}); reason(err) != function.ReasonLost {
 					t.Errorf("the error is %v, want that the call is lost", err)
 				}
 			}
@@ -292,10 +292,10 @@ func TestKilled(t *testing.T) {
 					if answered.Add(1) == callers*calls/4 {
 						kill()
 					}
-				case reason(err) == function.Lost:
+				case reason(err) == function.ReasonLost:
 					lost.Add(1)
 				default:
-					t.Errorf("a caller is told %v (%+v)", err, function.ErrorOf(err))
+					t.Errorf("a caller is told %v (%+v)", err, function.EventError(err))
 				}
 			}
 		})

@@ -32,7 +32,7 @@
 //
 // An answer with the header Landfall-Refused says that the function surely did not begin: it may be called elsewhere.
 // Of a connection that breaks after the event was sent nobody knows whether it did, and the error says so:
-// function.Lost.
+// function.ReasonLost.
 //
 // # The router
 //

@@ -57,7 +57,7 @@ func decodeFault(op landfall.Op, text []byte) *landfall.Error {
 func lost(cause error) error {
 	return &landfall.Error{
 		Op: "call", Message: "the connection to what ran the function was lost: the function may have run, wholly or in part",
-		Err: errors.Join(&function.Error{Reason: function.Lost}, cause),
+		Err: errors.Join(&function.Error{Reason: function.ReasonLost}, cause),
 	}
 }
 

@@ -156,7 +156,7 @@ func (g *gate) enter() error {
 		return &landfall.Error{
 			Op: "call", Kind: landfall.Unavailable,
 			Message: fmt.Sprintf("%d calls are under way, which is the limit of the process; try again later", maxCalls),
-			Err:     &function.Error{Reason: function.Busy, RetryAfter: time.Second},
+			Err:     &function.Error{Reason: function.ReasonBusy, RetryAfter: time.Second},
 		}
 	}
 	g.calls++
@@ -206,7 +206,7 @@ const (
 
 // refuse answers that the function did not begin, and that the process takes no events.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if reasonOf(err) != function.Busy {
+	if reasonOf(err) != function.ReasonBusy {
 		w.Header().Set(refusedHeader, stopping)
 	}
 	writeError(w, r, event.Structured, standIn(), err)
@@ -234,7 +234,7 @@ func standIn() event.Event {
 func writeError(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
 	h := w.Header()
 	status := invoke.StatusOf(err)
-	if reasonOf(err) == function.Busy {
+	if reasonOf(err) == function.ReasonBusy {
 		h.Set(refusedHeader, busy)
 	}
 	if status == http.StatusServiceUnavailable {

@@ -99,8 +99,8 @@ func TestResourcesTravel(t *testing.T) {
 func TestFaultsTravel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range landfall.Kinds() {
-		for _, cause := range []*function.Error{nil, {Reason: function.Busy, RetryAfter: 1500 * time.Millisecond},
-			{Reason: function.Exit, Trace: "a\n\x00\"b"}} {
+		for _, cause := range []*function.Error{nil, {Reason: function.ReasonBusy, RetryAfter: 1500 * time.Millisecond},
+			{Reason: function.ReasonExit, Trace: "a\n\x00\"b"}} {
 			sent := &landfall.Error{Op: "runner.Run", Kind: kind, Message: "it is \"so\"",
 				Err: errors.New("a secret of the operator")}
 			if cause != nil {
@@ -194,7 +194,7 @@ func TestGateIsFull(t *testing.T) {
 		}
 	}
 	fault, ok := errors.AsType[*function.Error](g.enter())
-	if !ok || fault.Reason != function.Busy || fault.RetryAfter <= 0 {
+	if !ok || fault.Reason != function.ReasonBusy || fault.RetryAfter <= 0 {
 		t.Errorf("call %d makes %+v, want that the gate is busy", maxCalls+1, fault)
 	}
 	g.leave()
@@ -212,9 +212,9 @@ func TestComeAgain(t *testing.T) {
 		status               int
 		again, why, contains string
 	}{
-		{&landfall.Error{Kind: landfall.Unavailable, Message: full, Err: &function.Error{Reason: function.Busy}}, 503, "1",
+		{&landfall.Error{Kind: landfall.Unavailable, Message: full, Err: &function.Error{Reason: function.ReasonBusy}}, 503, "1",
 			Busy, full}, {refused(full, nil), 503, "1", "", full},
-		{&landfall.Error{Message: failed, Err: &function.Error{Reason: function.Exit}}, 502, "", "", failed},
+		{&landfall.Error{Message: failed, Err: &function.Error{Reason: function.ReasonExit}}, 502, "", "", failed},
 	} {
 		for _, accept := range []string{"", ContentType} {
 			w := httptest.NewRecorder()

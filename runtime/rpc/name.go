@@ -78,7 +78,7 @@ func parseName(text string) (Name, error) {
 
 func notNamed(text string) error {
 	const most = 200
-	return &landfall.Error{Op: "rpc.name", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return &landfall.Error{Op: "rpc.parseName", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"function: it is %q, and must be the URL of a function: …%sNAMESPACE/NAME:VERSION",
 		landfall.Printable(text[:min(len(text), most)]), invoke.Path)}
 }

@@ -34,28 +34,28 @@ type RegistryHandler struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (d *RegistryHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *RegistryHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case knows(r, d.Secret) && r.Method == http.MethodGet:
+	case knows(r, h.Secret) && r.Method == http.MethodGet:
 		w.Header().Set("Cache-Control", "no-store")
-		d.tell(w, r)
-	case d.Next != nil:
-		d.Next.ServeHTTP(w, r)
+		h.tell(w, r)
+	case h.Next != nil:
+		h.Next.ServeHTTP(w, r)
 	default:
 		unauthorized(w)
 	}
 }
 
 // tell answers with one function, or with all of live releases.
-func (d *RegistryHandler) tell(w http.ResponseWriter, r *http.Request) {
+func (h *RegistryHandler) tell(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == invoke.Path {
-		write(w, append([]*landfall.Function{}, d.Live()...)) // none is a list as well
+		write(w, append([]*landfall.Function{}, h.Live()...)) // none is a list as well
 		return
 	}
 	name, err := parseName(r.URL.RequestURI())
 	var f *landfall.Function
 	if err == nil {
-		f, err = d.Find(r.Context(), name.Reference, name.Group)
+		f, err = h.Find(r.Context(), name.Reference, name.Group)
 	}
 	if err != nil {
 		w.Header().Set("Content-Type", "application/json")

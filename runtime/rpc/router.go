@@ -73,7 +73,7 @@ func (r *Router) Close() {
 var _ function.Caller = (*Router)(nil)
 
 // Call implements function.Caller: it sends the call to the process that is best for it. What the function logs goes to
-// Logs before Call returns. Unavailable when nobody is there who could run it; function.Lost when nobody knows
+// Logs before Call returns. Unavailable when nobody is there who could run it; function.ReasonLost when nobody knows
 // whether it ran.
 func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	if c.Body != nil {
@@ -113,7 +113,7 @@ func late(ctx, limited context.Context, limit time.Duration, err error) error {
 	case limited.Err() != nil:
 		return &landfall.Error{
 			Op: "rpc.Call", Message: fmt.Sprintf("the function did not answer within %s", limit),
-			Err: &function.Error{Reason: function.Timeout},
+			Err: &function.Error{Reason: function.ReasonTimeout},
 		}
 	}
 	return err

@@ -113,18 +113,18 @@ func TestErrorsTravel(t *testing.T) {
 		hold       bool // while another call takes the only place
 		reason     function.Reason
 	}{
-		{name: "an end", kind: "exit", reason: function.Exit},
-		{name: "too large", kind: "large", reason: function.TooLarge},
+		{name: "an end", kind: "exit", reason: function.ReasonExit},
+		{name: "too large", kind: "large", reason: function.ReasonTooLarge},
 		{name: "too late", kind: "hang", change: func(f *landfall.Function) {
 			f.Resources.Timeout = 50 * time.Millisecond
-		}, reason: function.Timeout},
+		}, reason: function.ReasonTimeout},
 		{name: "busy", kind: "good", change: func(f *landfall.Function) {
 			f.Resources.Concurrency = 1
-		}, hold: true, reason: function.Busy},
+		}, hold: true, reason: function.ReasonBusy},
 		{name: "given up", kind: "good", gone: true},
 		{name: "no program", kind: "good", change: func(f *landfall.Function) {
 			f.Entrypoint = "nothing"
-		}, reason: function.Exit},
+		}, reason: function.ReasonExit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +182,7 @@ func same(t *testing.T, name string, got, want error) {
 	if was == nil {
 		was = &zero
 	}
-	if is.Reason == function.Timeout || is.Reason == function.Protocol {
+	if is.Reason == function.ReasonTimeout || is.Reason == function.ReasonProtocol {
 		is.Trace = was.Trace // how far it came is chance
 	}
 	if *is != *was {
@@ -203,7 +203,7 @@ func TestResourcesOfCaller(t *testing.T) {
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		began := time.Now()
 		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked,
-			Event: ask("hang", "")}); reason(err) != function.Timeout || time.Since(began) > testkit.Patience/2 {
+			Event: ask("hang", "")}); reason(err) != function.ReasonTimeout || time.Since(began) > testkit.Patience/2 {
 			t.Errorf("by way of %s it ended after %s with %v, want after the caller's %s", name, time.Since(began), err,
 				asked.Resources.Timeout)
 		}

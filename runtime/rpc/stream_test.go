@@ -117,7 +117,7 @@ func TestBrokenStreamsTravel(t *testing.T) {
 			broken := func(run function.Caller, k *taker, execution string) (answer event.Event, err error) {
 				begun := func() bool {
 					answer, err = run.Call(t.Context(), function.Call{Function: f, Event: ask(kind, execution), Stream: k})
-					return kind != "late" || strings.Contains(function.ErrorOf(err).Trace, "it begins")
+					return kind != "late" || strings.Contains(function.EventError(err).Trace, "it begins")
 				}
 				testkit.Eventually(t, "the time is over after the function began, not before", begun)
 				return answer, err
@@ -153,7 +153,7 @@ func TestRunnerDiesInTheMiddle(t *testing.T) {
 		over := begin(t.Context(), w.router(nil, at), f, "hang", nil, k)
 		testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 		kill()
-		if end := <-over; reason(end.err) != function.Lost || k.said() != "one " {
+		if end := <-over; reason(end.err) != function.ReasonLost || k.said() != "one " {
 			t.Errorf("by way of %s got %q, %v; want that the rest is lost", name, k.said(), end.err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestHalfStreams(t *testing.T) {
 				w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
 				k := &taker{}
 				_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x"), Stream: k})
-				if reason(err) != function.Lost || k.said() != test.text {
+				if reason(err) != function.ReasonLost || k.said() != test.text {
 					t.Errorf("got %q, %v; want %q and that the rest is lost", k.said(), err, test.text)
 				}
 				if n := one.calls.Load() + two.calls.Load(); n != int64(i+1) {
@@ -213,7 +213,7 @@ func TestHalfStreams(t *testing.T) {
 		_, _ = out.Write(frames(head, "done ", end))
 	})
 	if _, err := w.router(nil, whole.at()).Call(t.Context(),
-		function.Call{Function: f, Event: ask("good", "x")}); reason(err) != function.Lost {
+		function.Call{Function: f, Event: ask("good", "x")}); reason(err) != function.ReasonLost {
 		t.Errorf("a stream that nobody wanted makes %v, want that the call is lost", err)
 	}
 }

@@ -240,7 +240,7 @@ func count(t testing.TB, run function.Caller, f *landfall.Function, kind string)
 	t.Helper()
 	answer, err := run.Call(t.Context(), function.Call{Function: f, Event: ask(kind, "")})
 	if err != nil {
-		t.Fatalf("Run: %v (%+v)", err, function.ErrorOf(err))
+		t.Fatalf("Run: %v (%+v)", err, function.EventError(err))
 	}
 	process, number, _ = strings.Cut(string(answer.Data()), " ")
 	return process, number

@@ -51,7 +51,7 @@ func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) 
 			Message: "a body in parts needs " + functionHeader + " and Accept: " + contentType}
 	}
 	in := &incoming{from: r.Body, control: http.NewResponseController(w)}
-	// or net/http would read the rest before it answers; a writer that has no connection need not
+	// Without it, net/http would read the rest before it answers. A writer that has no connection needs none.
 	_ = in.control.EnableFullDuplex()
 	_, text, err := readFrame(in.from, map[byte]int{headFrame: maxEvent})
 	if err != nil {

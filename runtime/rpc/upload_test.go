@@ -167,7 +167,7 @@ func TestRunnerDiesInTheBody(t *testing.T) {
 		b.say("one")
 		testkit.Eventually(t, "the first part is back", func() bool { return k.said() == "one" })
 		kill()
-		if end := <-over; reason(end.err) != function.Lost {
+		if end := <-over; reason(end.err) != function.ReasonLost {
 			t.Errorf("by way of %s got %v; want that the call is lost", name, end.err)
 		}
 		<-b.stopped
@@ -199,7 +199,7 @@ func TestBodyOfABusyFunction(t *testing.T) {
 		}
 		b := newFlow()
 		go b.say("three")
-		if end := <-begin(t.Context(), r, f, "good", b, &taker{}); reason(end.err) != function.Busy || b.Taken() != 0 {
+		if end := <-begin(t.Context(), r, f, "good", b, &taker{}); reason(end.err) != function.ReasonBusy || b.Taken() != 0 {
 			t.Errorf("%s: got %v, and %d bytes were taken; want that all are busy, and none", name, end.err, b.Taken())
 		}
 		for i, b := range flows {

@@ -40,30 +40,30 @@ func faults() []struct {
 		message   string
 		trace     string
 	}{
-		{"exit", `echo "Traceback: line 7" >&2; exit 3`, function.Exit, "exit code 3 before it answered",
+		{"exit", `echo "Traceback: line 7" >&2; exit 3`, function.ReasonExit, "exit code 3 before it answered",
 			"Traceback: line 7"},
-		{"exit 0", `exit 0`, function.Exit, "exit code 0 before it answered", ""},
-		{"segfault", `kill -SEGV $$`, function.Exit, "signal 11 (segmentation fault)", ""},
-		{"killed", `kill -KILL $$`, function.Exit, "signal 9", ""},
-		{"memory", `exec tail /dev/zero`, function.Memory, "memory limit of 64 MiB", ""},
-		{"hang", `echo "waiting" >&2; exec sleep 600`, function.Timeout, "did not answer within 3s", "waiting"},
-		{"busy loop", `while :; do :; done`, function.Timeout, "did not answer within 400ms", ""},
-		{"deaf to signals", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.Timeout,
-			"did not answer within 400ms", ""}, {"returns nothing", `:`, function.Timeout, "did not answer within 400ms", ""},
-		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.Timeout,
+		{"exit 0", `exit 0`, function.ReasonExit, "exit code 0 before it answered", ""},
+		{"segfault", `kill -SEGV $$`, function.ReasonExit, "signal 11 (segmentation fault)", ""},
+		{"killed", `kill -KILL $$`, function.ReasonExit, "signal 9", ""},
+		{"memory", `exec tail /dev/zero`, function.ReasonMemory, "memory limit of 64 MiB", ""},
+		{"hang", `echo "waiting" >&2; exec sleep 600`, function.ReasonTimeout, "did not answer within 3s", "waiting"},
+		{"busy loop", `while :; do :; done`, function.ReasonTimeout, "did not answer within 400ms", ""},
+		{"deaf to signals", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.ReasonTimeout,
+			"did not answer within 400ms", ""}, {"returns nothing", `:`, function.ReasonTimeout, "did not answer within 400ms", ""},
+		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.ReasonTimeout,
 			"did not answer within 400ms", ""}, {"half a frame, then the end", `printf '{"specversion":"1.0","id":"'; exit 4`,
-			function.Exit, "exit code 4 in the middle of its answer", ""},
-		{"garbage", `echo "handling the event"; ` + answer, function.Protocol, `"handling the event`, ""},
-		{"bytes", `exec cat /dev/zero`, function.Protocol, "what is no event", ""},
-		{"no event", `echo '{"hello":"world"}'`, function.Protocol, "specversion: it is missing", ""},
-		{"no JSON", `echo '{hello}'`, function.Protocol, "no valid JSON", ""},
-		{"a stream", `printf '{"specversion":"1.0","id":"%s","source":"/s","type":"t"}\n' 1 2`, function.Protocol,
+			function.ReasonExit, "exit code 4 in the middle of its answer", ""},
+		{"garbage", `echo "handling the event"; ` + answer, function.ReasonProtocol, `"handling the event`, ""},
+		{"bytes", `exec cat /dev/zero`, function.ReasonProtocol, "what is no event", ""},
+		{"no event", `echo '{"hello":"world"}'`, function.ReasonProtocol, "specversion: it is missing", ""},
+		{"no JSON", `echo '{hello}'`, function.ReasonProtocol, "no valid JSON", ""},
+		{"a stream", `printf '{"specversion":"1.0","id":"%s","source":"/s","type":"t"}\n' 1 2`, function.ReasonProtocol,
 			"more than one", ""}, {"a late answer",
-			`printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","execution":"another"}\n'`, function.Protocol,
-			"another execution", ""}, {"flood", `printf '{"specversion":"1.0","id":"'; yes | tr -d '\n'`, function.TooLarge,
-			"limit of 1048576 bytes", ""}, {"flood of its log", `yes >&2`, function.Timeout, "did not answer within 3s",
+			`printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","execution":"another"}\n'`, function.ReasonProtocol,
+			"another execution", ""}, {"flood", `printf '{"specversion":"1.0","id":"'; yes | tr -d '\n'`, function.ReasonTooLarge,
+			"limit of 1048576 bytes", ""}, {"flood of its log", `yes >&2`, function.ReasonTimeout, "did not answer within 3s",
 			"y\ny\n"}, {"many children", `for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; setsid sleep 600 & exec sleep 600`,
-			function.Timeout, "did not answer within 400ms", ""},
+			function.ReasonTimeout, "did not answer within 400ms", ""},
 	}
 }
 
@@ -88,7 +88,7 @@ func TestFaults(t *testing.T) {
 					}
 					f := counter(t, test.bad)
 					count(t, r, f) // it is hot
-					if test.reason == function.Timeout {
+					if test.reason == function.ReasonTimeout {
 						f.Resources.Timeout = timeout
 					}
 					began := time.Now()
@@ -101,11 +101,11 @@ func TestFaults(t *testing.T) {
 							log.of(t.Name()))
 					}
 					// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do
-					if limit := timeout + 10*100*time.Millisecond; test.reason == function.Timeout && took > limit {
+					if limit := timeout + 10*100*time.Millisecond; test.reason == function.ReasonTimeout && took > limit {
 						t.Errorf("it came after %s, want at most %s", took, limit)
 					}
 					// N-023: with type and trace
-					fault := function.ErrorOf(err)
+					fault := function.EventError(err)
 					if test.reason != "" && (fault.Type == "" || !strings.Contains(fault.Trace, test.trace)) {
 						t.Errorf("the error's type is %q, its trace %q; want %q in it", fault.Type, fault.Trace, test.trace)
 					}
@@ -177,7 +177,7 @@ func TestMissing(t *testing.T) {
 		_, err := r.Run(t.Context(), runner.Function{Function: landfall.Function{ID: "missing"}, Args: []string{"./missing"},
 			Dir: t.TempDir()}, function.Call{Event: ask("good", "")})
 		// N-023: a missing handler
-		if fault := function.ErrorOf(err); reason(err) != function.Exit || !strings.Contains(fault.Trace, "missing") {
+		if fault := function.EventError(err); reason(err) != function.ReasonExit || !strings.Contains(fault.Trace, "missing") {
 			t.Errorf("%s: the error is %+v", kind, fault)
 		}
 	}

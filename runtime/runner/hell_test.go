@@ -29,17 +29,17 @@ type demon struct {
 
 func hell() []demon {
 	return []demon{
-		{"exit 1", `exit 1`, function.Exit, "exit code 1 before it answered"},
-		{"SIGSEGV", `kill -SEGV $$`, function.Exit, "signal 11 (segmentation fault)"},
-		{"out of memory", `exec tail /dev/zero`, function.Memory, "memory limit of 64 MiB"},
-		{"endless loop", `while :; do :; done`, function.Timeout, "did not answer within"},
-		{"1 GB of output", `printf '{"specversion":"1.0","id":"'; head -c 1G /dev/zero | tr '\0' x`, function.TooLarge,
+		{"exit 1", `exit 1`, function.ReasonExit, "exit code 1 before it answered"},
+		{"SIGSEGV", `kill -SEGV $$`, function.ReasonExit, "signal 11 (segmentation fault)"},
+		{"out of memory", `exec tail /dev/zero`, function.ReasonMemory, "memory limit of 64 MiB"},
+		{"endless loop", `while :; do :; done`, function.ReasonTimeout, "did not answer within"},
+		{"1 GB of output", `printf '{"specversion":"1.0","id":"'; head -c 1G /dev/zero | tr '\0' x`, function.ReasonTooLarge,
 			"limit of 1048576 bytes"},
-		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.Timeout, "did not answer within"},
-		{"deaf to SIGTERM", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.Timeout, "did not answer within"},
-		{"fork bomb", `(bomb() { bomb | bomb & }; bomb) 2>/dev/null & exec sleep 600`, function.Timeout,
+		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.ReasonTimeout, "did not answer within"},
+		{"deaf to SIGTERM", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.ReasonTimeout, "did not answer within"},
+		{"fork bomb", `(bomb() { bomb | bomb & }; bomb) 2>/dev/null & exec sleep 600`, function.ReasonTimeout,
 			"did not answer within"},
-		{"flood of its log", `exec yes >&2`, function.Timeout, "did not answer within"},
+		{"flood of its log", `exec yes >&2`, function.ReasonTimeout, "did not answer within"},
 	}
 }
 
@@ -184,7 +184,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 	}
 	for i := range n {
 		f.Resources.Timeout = testkit.Patience
-		if test.reason == function.Timeout {
+		if test.reason == function.ReasonTimeout {
 			f.Resources.Timeout = timeout
 		}
 		execution := fmt.Sprintf("%s %d", test.name, i)
@@ -196,9 +196,9 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 		// N-023, N-025: the documented error, each time
 		if got := reason(err); got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
 			t.Fatalf("%s: the error is %q (%v), want %q with %q; its log: %q", execution, got, err, test.reason, test.message,
-				function.ErrorOf(err).Trace)
+				function.EventError(err).Trace)
 		}
-		if test.reason == function.Timeout {
+		if test.reason == function.ReasonTimeout {
 			latest = max(latest, took-timeout)
 			slack := <-late
 			// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do

@@ -232,21 +232,21 @@ func moduleFault(ctx context.Context, err error, i *instance, hide *secret.Redac
 		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up",
 			Err: context.Cause(ctx)}
 	case errors.Is(err, context.DeadlineExceeded):
-		return failed(function.Timeout, trace, "the function did not answer within %s", t.timeout)
+		return failed(function.ReasonTimeout, trace, "the function did not answer within %s", t.timeout)
 	case errors.Is(err, context.Canceled):
 		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the runner is stopping"}
 	case ended && end.Full:
 		return busy("the modules that run here take all the memory that they may have")
 	case ended && end.Memory:
-		return failed(function.Memory, trace, "the function wanted more memory than it may have")
+		return failed(function.ReasonMemory, trace, "the function wanted more memory than it may have")
 	case ended && end.Trap != "":
-		return failed(function.Exit, end.Trap+"\n"+trace, "the function was ended: %s", firstLine(end.Trap))
+		return failed(function.ReasonExit, end.Trap+"\n"+trace, "the function was ended: %s", firstLine(end.Trap))
 	case ended:
-		return failed(function.Exit, trace, "the function ended with exit code %d before it answered", end.Code)
+		return failed(function.ReasonExit, trace, "the function ended with exit code %d before it answered", end.Code)
 	case err != nil:
 		return &landfall.Error{Op: "runner.Run", Kind: landfall.KindOf(err), Message: landfall.MessageOf(err), Err: err}
 	case !blank(i.answer):
-		return failed(function.Exit, trace, "the function ended with exit code 0 in the middle of its answer")
+		return failed(function.ReasonExit, trace, "the function ended with exit code 0 in the middle of its answer")
 	}
-	return failed(function.Exit, trace, "the function ended with exit code 0 before it answered")
+	return failed(function.ReasonExit, trace, "the function ended with exit code 0 before it answered")
 }

@@ -74,16 +74,16 @@ func TestModuleFaults(t *testing.T) {
 		reason  function.Reason
 		message string
 	}{
-		{loop, function.Timeout, "within 200ms"},
-		{after, function.Timeout, "within 200ms"},
-		{wasmtest.Source{Body: []byte{0x00}}, function.Exit, "unreachable"},
-		{wasmtest.Says(""), function.Exit, "exit code 0 before it answered"},
-		{wasmtest.Says(whole[:20]), function.Exit, "in the middle of its answer"},
-		{wasmtest.Says("hello"), function.Protocol, `"hello"; a log belongs on standard error`},
-		{wasmtest.Says(whole + whole), function.Protocol, "more than one"},
-		{wasmtest.Says(`{"id":1}`), function.Protocol, "no event"},
+		{loop, function.ReasonTimeout, "within 200ms"},
+		{after, function.ReasonTimeout, "within 200ms"},
+		{wasmtest.Source{Body: []byte{0x00}}, function.ReasonExit, "unreachable"},
+		{wasmtest.Says(""), function.ReasonExit, "exit code 0 before it answered"},
+		{wasmtest.Says(whole[:20]), function.ReasonExit, "in the middle of its answer"},
+		{wasmtest.Says("hello"), function.ReasonProtocol, `"hello"; a log belongs on standard error`},
+		{wasmtest.Says(whole + whole), function.ReasonProtocol, "more than one"},
+		{wasmtest.Says(`{"id":1}`), function.ReasonProtocol, "no event"},
 		{wasmtest.Source{Body: []byte{0x41, 0x80, 0xa0, 1, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b}},
-			function.Memory, "more memory"},
+			function.ReasonMemory, "more memory"},
 	}
 	var sources []wasmtest.Source
 	for _, test := range tests {
@@ -92,11 +92,11 @@ func TestModuleFaults(t *testing.T) {
 	r, f := modules(t, sources...)
 	for i, test := range tests {
 		f[i].Resources = landfall.Resources{Timeout: testkit.Patience}
-		if test.reason == function.Timeout {
+		if test.reason == function.ReasonTimeout {
 			f[i].Resources.Timeout = 200 * time.Millisecond
 		}
 		_, err := r.Run(t.Context(), f[i], function.Call{Event: ask("1", "")})
-		fault := function.ErrorOf(err)
+		fault := function.EventError(err)
 		if fault.Type != string(test.reason) || !strings.Contains(fault.Message, test.message) {
 			t.Errorf("%d: the error is %+v, want %s with %q", i, fault, test.reason, test.message)
 		}
@@ -114,7 +114,7 @@ func TestModuleBusy(t *testing.T) {
 	group.Go(func() { _, errs[0] = r.Run(ctx, f[0], function.Call{Event: ask("1", "")}) })
 	testkit.Eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
 	_, err := r.Run(t.Context(), f[0], function.Call{Event: ask("2", "")})
-	if fault := function.ErrorOf(err); fault.Type != string(function.Busy) {
+	if fault := function.EventError(err); fault.Type != string(function.ReasonBusy) {
 		t.Errorf("the error is %+v, want that it is busy", fault)
 	}
 	giveUp()
@@ -153,7 +153,7 @@ func TestModuleBrokenUpload(t *testing.T) {
 		t.Errorf("got %v; want that the body broke off", err)
 	}
 	f[0].Resources.Timeout = 100 * time.Millisecond
-	if _, err := send(t, r, f[0], newFlow()); reason(err) != function.Timeout {
+	if _, err := send(t, r, f[0], newFlow()); reason(err) != function.ReasonTimeout {
 		t.Errorf("got %v for a body that does not come; want that it took too long", err)
 	}
 }

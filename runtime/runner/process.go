@@ -224,15 +224,15 @@ func (p *process) call(ctx context.Context, t task) (event.Event, error) {
 func parse(text []byte, execution string, hide *secret.Redactor, log *log) (event.Event, error) {
 	answer, err := event.ParseAnswer(text)
 	if err != nil && hide.Finds(text) {
-		return event.Event{}, failed(function.Protocol, log.trace(),
+		return event.Event{}, failed(function.ReasonProtocol, log.trace(),
 			"the function's answer is no event, and has a secret in it")
 	}
 	if err != nil {
-		return event.Event{}, failed(function.Protocol, log.trace(), "the function's answer is no event: %s",
+		return event.Event{}, failed(function.ReasonProtocol, log.trace(), "the function's answer is no event: %s",
 			landfall.MessageOf(err))
 	}
 	if named := event.ExecutionOf(answer); named != "" && named != execution {
-		return event.Event{}, failed(function.Protocol, log.trace(), "the function's answer names another execution")
+		return event.Event{}, failed(function.ReasonProtocol, log.trace(), "the function's answer names another execution")
 	}
 	return answer, nil
 }
@@ -381,9 +381,9 @@ func (p *process) fault(ctx context.Context, err error, t task) error {
 	case errors.Is(err, errGarbage), errors.Is(err, errMore), errors.Is(err, errTooLarge):
 		return wrote(err, p.answer, p.hide, p.most, p.log.trace())
 	case errors.Is(err, os.ErrDeadlineExceeded) && !p.died(0):
-		return failed(function.Timeout, p.log.trace(), "the function did not answer within %s", t.timeout)
+		return failed(function.ReasonTimeout, p.log.trace(), "the function did not answer within %s", t.timeout)
 	case !p.died(max(killing, time.Until(t.deadline))): // what runs it holds the pipes, too, so it is ending
-		return failed(function.Protocol, p.log.trace(), "the function closed its standard input or output before it answered")
+		return failed(function.ReasonProtocol, p.log.trace(), "the function closed its standard input or output before it answered")
 	}
 	return p.death(err, len(t.line))
 }
@@ -392,11 +392,11 @@ func (p *process) fault(ctx context.Context, err error, t task) error {
 func wrote(err error, answer []byte, hide *secret.Redactor, most int, trace string) error {
 	switch {
 	case errors.Is(err, errMore):
-		return failed(function.Protocol, trace, "the function answered one event with more than one")
+		return failed(function.ReasonProtocol, trace, "the function answered one event with more than one")
 	case errors.Is(err, errTooLarge):
-		return failed(function.TooLarge, trace, "the function's answer is larger than the limit of %d bytes", most)
+		return failed(function.ReasonTooLarge, trace, "the function's answer is larger than the limit of %d bytes", most)
 	}
-	return failed(function.Protocol, trace,
+	return failed(function.ReasonProtocol, trace,
 		"the function wrote what is no event on its standard output: %q; a log belongs on standard error",
 		beginning(answer, hide))
 }
@@ -433,15 +433,15 @@ func (p *process) death(err error, sent int) error {
 	const signalled = 128
 	switch half := !blank(p.answer); {
 	case result.Killed != "":
-		return failed(function.Memory, p.log.trace(), "the function was ended: %s", result.Killed)
+		return failed(function.ReasonMemory, p.log.trace(), "the function was ended: %s", result.Killed)
 	case result.ExitCode > signalled:
-		return failed(function.Exit, p.log.trace(), "the function was ended by signal %d (%s)", result.ExitCode-signalled,
+		return failed(function.ReasonExit, p.log.trace(), "the function was ended by signal %d (%s)", result.ExitCode-signalled,
 			syscall.Signal(result.ExitCode-signalled))
 	case half:
-		return failed(function.Exit, p.log.trace(), "the function ended with exit code %d in the middle of its answer",
+		return failed(function.ReasonExit, p.log.trace(), "the function ended with exit code %d in the middle of its answer",
 			result.ExitCode)
 	default:
-		return failed(function.Exit, p.log.trace(), "the function ended with exit code %d before it answered",
+		return failed(function.ReasonExit, p.log.trace(), "the function ended with exit code %d before it answered",
 			result.ExitCode)
 	}
 }

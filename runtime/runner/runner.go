@@ -104,7 +104,7 @@ func (r *Runner) withDefaults(f Function) Function {
 
 // Run makes a call of a function and returns its answer, which may be an event with an error. The answer belongs to the
 // execution that the event names, or to a new one, and has nothing of what only the function is told. What the function
-// did instead of answering is the *function.Error in the error's chain, and function.ErrorOf makes an event's error
+// did instead of answering is the *function.Error in the error's chain, and function.EventError makes an event's error
 // of it; it comes within the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the
 // event cannot be written; Canceled when ctx ended or the runner is closed; Forbidden when functions are refused here.
 func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Event, error) {
@@ -292,6 +292,6 @@ func failed(reason function.Reason, trace, format string, args ...any) error {
 func busy(format string, args ...any) error {
 	return &landfall.Error{
 		Op: "runner.Run", Kind: landfall.Unavailable, Message: fmt.Sprintf(format, args...) + "; try again later",
-		Err: &function.Error{Reason: function.Busy, RetryAfter: time.Second},
+		Err: &function.Error{Reason: function.ReasonBusy, RetryAfter: time.Second},
 	}
 }

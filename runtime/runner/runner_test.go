@@ -87,7 +87,7 @@ done
 	event.SetConfig(&e, map[string]string{"COLOUR": "red"})
 	got, err := r.Run(t.Context(), f, function.Call{Event: e})
 	if err != nil {
-		t.Fatalf("%v: %s", err, function.ErrorOf(err).Trace)
+		t.Fatalf("%v: %s", err, function.EventError(err).Trace)
 	}
 	// E-017: the answer says what the protocol's answer is
 	if p, err := event.ProtocolOf(got); err != nil || p.Status != 201 || string(got.Data()) != "hi" {
@@ -113,7 +113,7 @@ done`}
 		t.Fatal(err)
 	}
 	_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x2")})
-	if fault := function.ErrorOf(err); reason(err) != function.Exit || fault.Trace != "it goes\n" {
+	if fault := function.EventError(err); reason(err) != function.ReasonExit || fault.Trace != "it goes\n" {
 		t.Errorf("the second one failed with %v and the trace %q, want what it logged itself", err, fault.Trace)
 	}
 	if one, two := logs.of("x1"), logs.of("x2"); one != "it stays\n" || two != "it goes\n" {
@@ -270,7 +270,7 @@ func TestBusy(t *testing.T) {
 	_, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	failure, ok := errors.AsType[*function.Error](err)
 	// E-039, N-030: busy is said at once, as something to try again, with the time
-	if !ok || failure.Reason != function.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable ||
+	if !ok || failure.Reason != function.ReasonBusy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable ||
 		time.Since(began) > 20*time.Second {
 		t.Fatalf("the error is %v after %s, want busy", err, time.Since(began))
 	}
@@ -358,7 +358,7 @@ func TestMachineLimit(t *testing.T) {
 	}
 	_, err := r.Run(t.Context(), first, function.Call{Event: ask("good", "")})
 	// E-039: a runner without room says so
-	if reason(err) != function.Busy || !strings.Contains(landfall.MessageOf(err), "limit of this machine") {
+	if reason(err) != function.ReasonBusy || !strings.Contains(landfall.MessageOf(err), "limit of this machine") {
 		t.Errorf("the error is %v, want busy", err)
 	}
 }
@@ -394,13 +394,13 @@ func TestAppLeavesRoom(t *testing.T) {
 	for taken := 0; err == nil && taken < 8; taken++ {
 		err = hang("zoo", strconv.Itoa(taken))
 	}
-	if reason(err) != function.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
+	if reason(err) != function.ReasonBusy || !strings.Contains(landfall.MessageOf(err), "is for others") {
 		t.Errorf("the app takes all: %v", err)
 	}
 	for id := range 6 { // as when another release is live, and their last calls do not end
 		r.Forget(strconv.Itoa(id))
 	}
-	if err := hang("zoo", "next"); reason(err) != function.Busy ||
+	if err := hang("zoo", "next"); reason(err) != function.ReasonBusy ||
 		!strings.Contains(landfall.MessageOf(err), "is for others") {
 		t.Errorf("the app takes all by versions that are forgotten: %v", err)
 	}
@@ -452,7 +452,7 @@ func TestWarmStays(t *testing.T) {
 	warm, other := counter(t, ""), counter(t, "")
 	warm.ID, warm.Resources.KeepWarm, other.ID = "warm", 1, "other"
 	count(t, r, warm)
-	if _, err := r.Run(t.Context(), other, function.Call{Event: ask("good", "")}); reason(err) != function.Busy {
+	if _, err := r.Run(t.Context(), other, function.Call{Event: ask("good", "")}); reason(err) != function.ReasonBusy {
 		t.Errorf("the error is %v, want busy", err)
 	}
 	if n := count(t, r, warm); n != 2 {
@@ -579,7 +579,7 @@ func TestIdle(t *testing.T) {
 	if n := count(t, r, warm); n != 2 {
 		t.Errorf("the answer is %d; want 2, by the process that answered last", n)
 	}
-	if _, err := r.Run(t.Context(), warm, function.Call{Event: ask("bad", "")}); reason(err) != function.Exit {
+	if _, err := r.Run(t.Context(), warm, function.Call{Event: ask("bad", "")}); reason(err) != function.ReasonExit {
 		t.Errorf("the error is %v", err)
 	}
 	// N-023: the pool refills

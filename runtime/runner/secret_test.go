@@ -43,7 +43,7 @@ func TestSecretIsHidden(t *testing.T) {
 			f.Hide = secret.NewRedactor(map[string]secret.Text{"KEY": value})
 			e, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x")})
 			fault, _, _ := event.ErrorOf(e)
-			told := fmt.Sprint(log.of("x"), log.of(""), err, function.ErrorOf(err), fault, e)
+			told := fmt.Sprint(log.of("x"), log.of(""), err, function.EventError(err), fault, e)
 			for _, leak := range []string{value[:9], value[len(value)-8:], encoded[:8], "2c+\\\"7e"} {
 				if strings.Contains(told, leak) {
 					t.Errorf("%q is in %q", leak, told)
@@ -73,7 +73,7 @@ func TestSecretOfModuleIsHidden(t *testing.T) {
 			if !ok {
 				t.Fatal("the logs are others")
 			}
-			told := fmt.Sprint(log.of("x"), err, function.ErrorOf(err))
+			told := fmt.Sprint(log.of("x"), err, function.EventError(err))
 			if err == nil || strings.Contains(told, value[:7]) || !strings.Contains(told, "[secret KEY]") {
 				t.Errorf("%q, by %d: told is %q, want a mark in its place", text, i, told)
 			}

@@ -94,14 +94,14 @@ func (p *process) broken(ctx context.Context, err error, t task) error {
 // noPart says what is wrong with what a function wrote as a part of its answer, or after the last one.
 func noPart(err error, text []byte, hide *secret.Redactor, trace string) error {
 	if errors.Is(err, errMore) {
-		return failed(function.Protocol, trace, "the function wrote more after the last part of its answer")
+		return failed(function.ReasonProtocol, trace, "the function wrote more after the last part of its answer")
 	}
-	return failed(function.Protocol, trace, "the function wrote what is no part of its answer: %q", beginning(text, hide))
+	return failed(function.ReasonProtocol, trace, "the function wrote what is no part of its answer: %q", beginning(text, hide))
 }
 
 // silent says that a function did not go on with its answer.
 func silent(since time.Duration, trace string) error {
-	return failed(function.Timeout, trace, "the function sent no part of its answer for %s", since)
+	return failed(function.ReasonTimeout, trace, "the function sent no part of its answer for %s", since)
 }
 
 // Untaken returns the error for a call whose answer a Stream did not take to its end.

@@ -83,18 +83,18 @@ func TestBrokenStream(t *testing.T) {
 		reason    function.Reason
 		message   string
 	}{
-		{"exit", head + `exit 3`, function.Exit, "exit code 3"},
-		{"half a part", head + `printf '{"data":"t'; exit 4`, function.Exit, "exit code 4 in the middle"},
-		{"hang", head + `exec sleep 600`, function.Timeout, "did not answer within"},
-		{"garbage", head + `echo two`, function.Protocol, `no part of its answer: "two"`},
-		{"no part", head + `echo '{"data_base64":"?"}'`, function.Protocol, "no part of its answer"},
-		{"more", head + `printf '{"last":true} {"data":"more"}'`, function.Protocol, "more after the last part"},
-		{"a part without an end", head + `printf '{"data":"'; yes | tr -d '\\n'`, function.TooLarge, "larger than the limit"},
+		{"exit", head + `exit 3`, function.ReasonExit, "exit code 3"},
+		{"half a part", head + `printf '{"data":"t'; exit 4`, function.ReasonExit, "exit code 4 in the middle"},
+		{"hang", head + `exec sleep 600`, function.ReasonTimeout, "did not answer within"},
+		{"garbage", head + `echo two`, function.ReasonProtocol, `no part of its answer: "two"`},
+		{"no part", head + `echo '{"data_base64":"?"}'`, function.ReasonProtocol, "no part of its answer"},
+		{"more", head + `printf '{"last":true} {"data":"more"}'`, function.ReasonProtocol, "more after the last part"},
+		{"a part without an end", head + `printf '{"data":"'; yes | tr -d '\\n'`, function.ReasonTooLarge, "larger than the limit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, c.bad), &taker{}
-			if c.reason == function.Timeout { // of which the start of a process is no part
+			if c.reason == function.ReasonTimeout { // of which the start of a process is no part
 				count(t, r, f)
 				f.Resources.Timeout = 3 * time.Second
 			}
@@ -161,7 +161,7 @@ func TestSilentStream(t *testing.T) {
 		want function.Reason
 		text string
 	}{
-		"silent": {head + `exec sleep 600`, function.Timeout, "one "},
+		"silent": {head + `exec sleep 600`, function.ReasonTimeout, "one "},
 		"goes on": {head + `for n in 1 2 3 4 5 6 7 8; do sleep 0.5; echo '{"data":"."}'; done; echo '{"last":true}'`, "",
 			"one ........"},
 		// of which its own limit is the one that counts
@@ -215,17 +215,17 @@ func TestModuleStreams(t *testing.T) {
 		{name: "parts", text: begins + "\n" + `{"data":"two "} {"data_base64":"dGhyZWU="}` + "\n" + `{"last":true}`,
 			got: "one two three"},
 		{name: "an error", text: begins + `{"data":"two","error":{"message":"no more"}}`, got: "one two", message: "no more"},
-		{name: "no last", text: begins + `{"data":"two"}`, reason: function.Exit, message: "in the middle of its answer",
+		{name: "no last", text: begins + `{"data":"two"}`, reason: function.ReasonExit, message: "in the middle of its answer",
 			got: "one two"},
-		{name: "half a part", text: begins + `{"data":"two`, reason: function.Exit, message: "in the middle of its answer",
+		{name: "half a part", text: begins + `{"data":"two`, reason: function.ReasonExit, message: "in the middle of its answer",
 			got: "one "},
-		{name: "garbage", text: begins + `two`, reason: function.Protocol, message: `no part of its answer: "two"`,
+		{name: "garbage", text: begins + `two`, reason: function.ReasonProtocol, message: `no part of its answer: "two"`,
 			got: "one "},
-		{name: "no part", text: begins + `{"data_base64":"?"}`, reason: function.Protocol, message: "no part of its answer",
+		{name: "no part", text: begins + `{"data_base64":"?"}`, reason: function.ReasonProtocol, message: "no part of its answer",
 			got: "one "},
-		{name: "more", text: begins + `{"last":true} {}`, reason: function.Protocol, message: "more after the last part",
+		{name: "more", text: begins + `{"last":true} {}`, reason: function.ReasonProtocol, message: "more after the last part",
 			got: "one "},
-		{name: "silent", text: begins + `{"data":"two"}`, goesOn: true, reason: function.Timeout,
+		{name: "silent", text: begins + `{"data":"two"}`, goesOn: true, reason: function.ReasonTimeout,
 			message: "no part of its answer for 500ms", got: "one two"}, {name: "nobody takes it",
 			text: begins + `{"data":"two"}`, most: 4, kind: landfall.Canceled, message: "nobody takes the rest", got: "one "},
 		{name: "nobody takes anything", text: begins, most: 1, message: "gone"},
@@ -241,7 +241,7 @@ func TestModuleStreams(t *testing.T) {
 	r, f := modules(t, sources...)
 	for i, test := range tests {
 		r.Limits.Silence = testkit.Patience
-		if test.reason == function.Timeout {
+		if test.reason == function.ReasonTimeout {
 			r.Limits.Silence = 500 * time.Millisecond
 		}
 		k := &taker{most: test.most}

@@ -137,7 +137,7 @@ func count(t testing.TB, r *runner.Runner, f runner.Function) int {
 	t.Helper()
 	e, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	if err != nil {
-		t.Fatalf("Run: %v (%+v)", err, function.ErrorOf(err))
+		t.Fatalf("Run: %v (%+v)", err, function.EventError(err))
 	}
 	n, err := strconv.Atoi(string(e.Data()))
 	if err != nil {

@@ -54,7 +54,7 @@ func (u *upload) next() ([]byte, error) {
 	if !u.ended.Load() {
 		u.broken = err
 	}
-	fault := function.ErrorOf(err)
+	fault := function.EventError(err)
 	u.line = event.AppendLast(u.line, &fault)
 	if u.cut != nil && u.broken != nil {
 		u.cut()

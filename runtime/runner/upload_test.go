@@ -162,7 +162,7 @@ func TestUploadReadOnlyOnce(t *testing.T) {
 func TestUploadAnsweredWithNoEvent(t *testing.T) {
 	t.Parallel()
 	r, f := start(t, &runner.Runner{Sandbox: box(t, "off")}), uploader(t, `printf '{} {}\n'; `)
-	if got, err := send(t, r, f, whole("body")); reason(err) != function.Protocol {
+	if got, err := send(t, r, f, whole("body")); reason(err) != function.ReasonProtocol {
 		t.Errorf("got %q, %v; want that it is no event", got, err)
 	}
 }
@@ -263,7 +263,7 @@ func TestUploadEnds(t *testing.T) {
 			r, f, b := start(t, &runner.Runner{Sandbox: box(t, "off")}), uploader(t, of.bad), newFlow()
 			f.Resources.Timeout = 300 * time.Millisecond
 			go of.body(b)
-			if _, err := send(t, r, f, b); reason(err) != function.Timeout {
+			if _, err := send(t, r, f, b); reason(err) != function.ReasonTimeout {
 				t.Errorf("got %v, want that it took too long", err)
 			}
 			settled(t, r, f)

@@ -14,8 +14,7 @@ import (
 // Find returns the triggers that an event is for. Its source says which: it is
 //
 //   - the address of a trigger, /r/NAMESPACE/APP/TRIGGER, or /r/NAMESPACE/APP:RELEASE/TRIGGER for another release
-//     than the live one.
-//     It means all triggers of that name, one of each kind;
+//     than the live one. It means all triggers of that name, one of each kind;
 //   - the URL of a route of a release, for the method in the event's protocol, or else POST;
 //   - NAMESPACE.APP.TOPIC, which means the triggers of the live release that listen to the app's topic.
 //

@@ -219,8 +219,9 @@ func unchargedRules() map[uint32][]bpf.Instruction {
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO}, answer(0))
 	return map[uint32][]bpf.Instruction{
 		unix.SYS_MEMFD_CREATE: missing, unix.SYS_SHMGET: missing, unix.SYS_MSGGET: missing, unix.SYS_SEMGET: missing,
-		// with these, the content of a pipe or a socket belongs to a file
-		unix.SYS_MQ_OPEN: missing, unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible,
+		unix.SYS_MQ_OPEN: missing,
+		// With these, the content of a pipe or a socket belongs to a file.
+		unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible,
 		unix.SYS_MMAP: mmap, unix.SYS_SETSOCKOPT: setsockopt,
 		unix.SYS_LANDLOCK_CREATE_RULESET: {answer(unix.EOPNOTSUPP)},
 		unix.SYS_PRCTL: append([]bpf.Instruction{load(offsetArg0)},

@@ -92,15 +92,16 @@ func gather(user int) (*material, error) {
 	self.at = At
 	// It shows its own processes. It must be mounted while the host's is visible; otherwise a user who is not root may
 	// not mount one.
-	if err := unix.Mount("proc", base, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY,
-		""); err != nil {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
+	if err := unix.Mount("proc", base, "proc", flags, ""); err != nil {
 		return nil, fmt.Errorf("/proc: %w", err)
 	}
 	m := &material{
 		folders: []string{"/run", "/run/landfall", "/tmp", "/dev"},
 		links: map[string]string{
 			"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1",
-			"/dev/stderr": "/proc/self/fd/2", "/dev/shm": "/tmp", // one size for both
+			"/dev/stderr": "/proc/self/fd/2",
+			"/dev/shm":    "/tmp", // one size for both
 		},
 		user: user, root: os.Geteuid() == 0,
 	}

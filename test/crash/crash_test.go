@@ -115,8 +115,9 @@ func TestCrashWhileRecovering(t *testing.T) {
 	crashes(t, []string{
 		"remote.moved accept.pushed", "remote.moved accept.stored", "accept.committed run.leased",
 		"upload.static upload.static", "build.kept commit.versioned", "commit.pointed end.finished",
-		// the comment is there already: whether it is written again depends on what it said
-		"fail.before fail.before", "report.sent report.sent", "report.commented report.told",
+		"fail.before fail.before", "report.sent report.sent",
+		// The comment is there already: whether it is written again depends on what it said.
+		"report.commented report.told",
 		"collect.marked collect.deleted", "end.finished end.finished fetch.before",
 	})
 }

@@ -24,7 +24,7 @@ func TestNamesOfDots(t *testing.T) {
 		testkit.Equal(t, "exit code of "+args[0]+" "+args[1], code, 3)
 		testkit.Contains(t, site.Told{out}, "nothing has the name")
 	}
-	// which turns the text around, and which nobody sees
+	// The last two turn the text around, and are seen by nobody.
 	for _, alias := range []string{".", "..", "a\u202eb", "a\u200bb"} {
 		if out, code := s.Run(t.TempDir(), "function", "alias", "create", "hello", alias, "1"); code != 2 {
 			t.Errorf("the alias %q: got %d %s", alias, code, out)

@@ -86,7 +86,7 @@ func Install(args ...string) (dir string, err error) {
 	if raceDetector() {
 		dir += "-race"
 		flags = append(flags, "-race")
-		// as the Makefile has them
+		// They are those of the Makefile.
 		for _, alone := range []string{"modernc.org/...", "compress/...", "github.com/klauspost/compress/..."} {
 			flags = append(flags, "-gcflags="+alone+"=-race=false")
 		}

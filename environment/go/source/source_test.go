@@ -33,44 +33,31 @@ func TestSignatures(t *testing.T) {
 	t.Parallel()
 	for text, answers := range map[string]bool{
 		imported + handler: true,
-		imported +
-			"func Handler(\n\tw http.ResponseWriter,\n\tr *http.Request,\n) {\n}\n": true,
-		imported +
-			"func Handler(http.ResponseWriter, *http.Request) {}\n": true,
-		imported +
-			"func Handler(_ http.ResponseWriter, _ *http.Request)\n": true,
+		imported + "func Handler(\n\tw http.ResponseWriter,\n\tr *http.Request,\n) {\n}\n":                                      true,
+		imported + "func Handler(http.ResponseWriter, *http.Request) {}\n":                                                      true,
+		imported + "func Handler(_ http.ResponseWriter, _ *http.Request)\n":                                                     true,
 		"package main\n\nimport h \"net/http\"\n\nfunc Handler(w h.ResponseWriter, r *h.Request) {}\n":                          true,
 		"package main\n\nimport . \"net/http\"\n\nfunc Handler(w ResponseWriter, r *Request) {}\n":                              true,
 		"package main\n\nimport (\n\t\"net/http\"\n\th \"net/http\"\n)\n\nfunc Handler(w h.ResponseWriter, r *http.Request) {}": true,
-		"//line other.go:7\n" + imported +
-			handler: true,
+		"//line other.go:7\n" + imported + handler:                                                                              true,
 
-		imported +
-			"func Handler(w http.ResponseWriter, r http.Request) {}\n": false,
-		imported +
-			"func Handler(w *http.ResponseWriter, r *http.Request) {}\n": false,
-		imported +
-			"func Handler(r *http.Request, w http.ResponseWriter) {}\n": false,
-		imported +
-			"func Handler(w http.ResponseWriter) {}\n": false, imported + "func Handler(w, v http.ResponseWriter) {}\n": false,
-		imported +
-			"func Handler(w, v http.ResponseWriter, r *http.Request) {}\n": false,
-		imported +
-			"func Handler(w http.ResponseWriter, r ...*http.Request) {}\n": false,
-		imported +
-			"func Handler(w http.ResponseWriter, r *http.Request) error { return nil }\n": false,
-		imported +
-			"func Handler[T any](w http.ResponseWriter, r *http.Request) {}\n": false,
-		imported +
-			"type T struct{}\n\nfunc (T) Handler(w http.ResponseWriter, r *http.Request) {}\n": false,
-		imported +
-			"var Handler = func(w http.ResponseWriter, r *http.Request) {}\n": false,
-		imported +
-			"func handler(w http.ResponseWriter, r *http.Request) {}\n": false,
-		imported +
-			"func Handler(w ResponseWriter, r *Request) {}\n": false,
-		"package main\n\nimport h \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n":            false,
-		"package main\n\nimport http \"example.com/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n": false, "package main\n\nimport \"net/http/httptest\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n": false, "package main\n\n// func Handler(w http.ResponseWriter, r *http.Request) {}\nconst Text = `" + imported + handler + "`": false,
+		imported + "func Handler(w http.ResponseWriter, r http.Request) {}\n":                                                   false,
+		imported + "func Handler(w *http.ResponseWriter, r *http.Request) {}\n":                                                 false,
+		imported + "func Handler(r *http.Request, w http.ResponseWriter) {}\n":                                                  false,
+		imported + "func Handler(w http.ResponseWriter) {}\n":                                                                   false,
+		imported + "func Handler(w, v http.ResponseWriter) {}\n":                                                                false,
+		imported + "func Handler(w, v http.ResponseWriter, r *http.Request) {}\n":                                               false,
+		imported + "func Handler(w http.ResponseWriter, r ...*http.Request) {}\n":                                               false,
+		imported + "func Handler(w http.ResponseWriter, r *http.Request) error { return nil }\n":                                false,
+		imported + "func Handler[T any](w http.ResponseWriter, r *http.Request) {}\n":                                           false,
+		imported + "type T struct{}\n\nfunc (T) Handler(w http.ResponseWriter, r *http.Request) {}\n":                           false,
+		imported + "var Handler = func(w http.ResponseWriter, r *http.Request) {}\n":                                            false,
+		imported + "func handler(w http.ResponseWriter, r *http.Request) {}\n":                                                  false,
+		imported + "func Handler(w ResponseWriter, r *Request) {}\n":                                                            false,
+		"package main\n\nimport h \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n":                    false,
+		"package main\n\nimport http \"example.com/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n":         false,
+		"package main\n\nimport \"net/http/httptest\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n":             false,
+		"package main\n\n// func Handler(w http.ResponseWriter, r *http.Request) {}\nconst Text = `" + imported + handler + "`": false,
 	} {
 		f, err := source.Read(of(text))
 		testkit.Equal(t, "whether it answers requests: "+text, strings.Join(f.Functions, " ") == "Handler", answers)

@@ -11,27 +11,30 @@ import (
 	"landfall.dev/landfall/runtime/gateway/page"
 )
 
-// Caller is by what somebody may see or call something.
-type Caller uint8
+// Identity says as whom somebody was admitted.
+type Identity uint8
 
-// The callers.
+// The identities.
 const (
-	Nobody Caller = iota
-	Anybody
+	Nobody Identity = iota // who was not admitted
+	anybody
 	Holder  // of a token
-	Visitor // who signed in
+	visitor // who signed in
 )
 
-// Stricter returns who may call a route of a release that only those see who signed in, if that is what signedIn says.
-func Stricter(access landfall.Access, signedIn bool) landfall.Access {
+// Required returns who may call a route of a release that only those see who signed in, if that is what signedIn says.
+func Required(access landfall.Access, signedIn bool) landfall.Access {
 	if signedIn && access == landfall.AccessPublic {
 		return landfall.AccessSignedIn
 	}
 	return access
 }
 
-// Guard says who may see or call something.
-type Guard struct {
+// Guard says who may see or call something. Many goroutines may use it.
+type Guard struct{ config Config }
+
+// Config is what a Guard stands on.
+type Config struct {
 	Hosts    hostname.Hosts
 	Sessions PreviewSessions // nil: people are known by tokens alone
 	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil
@@ -41,18 +44,21 @@ type Guard struct {
 	Log     *slog.Logger
 }
 
+// New returns a Guard.
+func New(c Config) *Guard { return &Guard{c} }
+
 // Admit returns who calls a route, and answers when they may not.
-func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, app string, access landfall.Access) Caller {
+func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, app string, access landfall.Access) Identity {
 	switch access {
 	case landfall.AccessPublic:
-		return Anybody
+		return anybody
 	case landfall.AccessSignedIn:
 		return g.AdmitVisitor(w, r, app)
 	case landfall.AccessToken:
 	}
 	err := error(&landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized})
-	if g.Allowed != nil {
-		err = g.Allowed(r, app, access)
+	if g.config.Allowed != nil {
+		err = g.config.Allowed(r, app, access)
 	}
 	if err == nil {
 		return Holder
@@ -79,7 +85,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, app string, acces
 	case kind == landfall.Unauthorized || kind == landfall.Forbidden:
 		page.Write(w, r, pageNotAllowed(access))
 	default:
-		g.Log.ErrorContext(r.Context(), "who may call a function is not known", "app", app, "error", err)
+		g.config.Log.ErrorContext(r.Context(), "who may call a function is not known", "app", app, "error", err)
 		w.Header().Set("Retry-After", "1")
 		page.Write(w, r, pageUnknownCaller())
 	}
@@ -87,7 +93,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, app string, acces
 
 // AdmitVisitor returns who asks for something that is for those alone who signed in, or have a token. It answers when
 // they may not.
-func (g *Guard) AdmitVisitor(w http.ResponseWriter, r *http.Request, app string) Caller {
+func (g *Guard) AdmitVisitor(w http.ResponseWriter, r *http.Request, app string) Identity {
 	if c, ok := w.(*page.Writer); ok {
 		c.Private = true
 	}
@@ -100,8 +106,8 @@ func (g *Guard) AdmitVisitor(w http.ResponseWriter, r *http.Request, app string)
 		return Nobody
 	}
 	host, _ := hostname.Canonical(r.Host)
-	if landfall.Is(err, landfall.Unauthorized) && g.Sessions != nil && browses(r) &&
-		g.Hosts.Classify(host).Kind == hostname.Release {
+	if landfall.Is(err, landfall.Unauthorized) && g.config.Sessions != nil && browses(r) &&
+		g.config.Hosts.Classify(host).Kind == hostname.Release {
 		g.sendToSignIn(w, r, host)
 		return Nobody
 	}
@@ -111,20 +117,20 @@ func (g *Guard) AdmitVisitor(w http.ResponseWriter, r *http.Request, app string)
 
 // visitorOf returns as whom a request may see what is for those alone who signed in, or have a token, and otherwise
 // nobody, and why: no error says that it comes from a page of another host.
-func (g *Guard) visitorOf(r *http.Request, app string) (Caller, error) {
+func (g *Guard) visitorOf(r *http.Request, app string) (Identity, error) {
 	host, _ := hostname.Canonical(r.Host)
 	var err error = &landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized}
-	if cookie, none := r.Cookie(previewCookie); none == nil && g.Sessions != nil {
-		if err = g.Sessions.Visitor(r.Context(), host, app, cookie.Value); err == nil {
+	if cookie, none := r.Cookie(previewCookie); none == nil && g.config.Sessions != nil {
+		if err = g.config.Sessions.Visitor(r.Context(), host, app, cookie.Value); err == nil {
 			if fromHere(r) {
-				return Visitor, nil
+				return visitor, nil
 			}
 			return Nobody, nil
 		}
 	}
 	kind := landfall.KindOf(err)
-	if auth.BearerOf(r) != "" && g.Allowed != nil && (kind == landfall.Unauthorized || kind == landfall.Forbidden) {
-		if err = g.Allowed(r, app, landfall.AccessSignedIn); err == nil {
+	if auth.BearerOf(r) != "" && g.config.Allowed != nil && (kind == landfall.Unauthorized || kind == landfall.Forbidden) {
+		if err = g.config.Allowed(r, app, landfall.AccessSignedIn); err == nil {
 			return Holder, nil
 		}
 	}

@@ -72,24 +72,33 @@ func (g *Guard) sendToSignIn(w http.ResponseWriter, r *http.Request, host string
 		nonce = cookie.Value // another tab waits for its code
 	}
 	http.SetCookie(w, ownCookie(nonceCookie, nonce, nonceFor))
-	seeOther(w, g.Sessions.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
+	seeOther(w, g.config.Sessions.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
 }
 
-// BeginSession takes the code that a browser comes back with, and lets it go on.
-func (g *Guard) BeginSession(w http.ResponseWriter, r *http.Request) {
+// BeginSession answers a request for a canonical path if it is a browser that comes back with a code, which it takes and
+// lets go on. It reports whether it did.
+func (g *Guard) BeginSession(w http.ResponseWriter, r *http.Request, path string) bool {
+	if path != PreviewPath || g.config.Sessions == nil || !page.Reads(r) {
+		return false
+	}
+	g.begin(w, r)
+	return true
+}
+
+func (g *Guard) begin(w http.ResponseWriter, r *http.Request) {
 	host, _ := hostname.Canonical(r.Host)
 	nonce, none := r.Cookie(nonceCookie)
 	if none != nil {
 		page.Write(w, r, pageNoSession())
 		return
 	}
-	secret, path, expires, err := g.Sessions.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
+	secret, path, expires, err := g.config.Sessions.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
 	switch {
 	case err != nil && r.Context().Err() != nil: // nobody waits for the answer
 	case landfall.Is(err, landfall.NotFound):
 		page.Write(w, r, pageNoSession())
 	case err != nil:
-		g.Log.ErrorContext(r.Context(), "a visit cannot begin", "host", host, "error", err)
+		g.config.Log.ErrorContext(r.Context(), "a visit cannot begin", "host", host, "error", err)
 		w.Header().Set("Retry-After", "1")
 		page.Write(w, r, pageUnknownCaller())
 	default:

@@ -26,7 +26,7 @@ func replyEvent(w http.ResponseWriter, asked, answer event.Event, err error) {
 		} else {
 			event.SetExecution(&answer, event.ExecutionOf(asked))
 		}
-		event.SetError(&answer, function.ErrorOf(err))
+		event.SetError(&answer, function.EventError(err))
 	}
 	_ = event.Write(w, status, event.Structured, answer) // the client may be gone
 }

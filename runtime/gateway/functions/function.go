@@ -20,31 +20,32 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 )
 
-// Form is how an answer of a function is written.
-type Form bool
+// Format is how an answer of a function is written.
+type Format uint8
 
-// The forms.
+// The formats.
 const (
-	HTTP  Form = false // as HTTP does: its protocol has status and headers
-	Event Form = true  // the event, or for an error one that stands in its place, with more than visitors may know
+	AsHTTP  Format = iota // its protocol has status and headers
+	AsEvent               // the event, or for an error one that stands in its place, with more than visitors may know
 )
 
 // Serve answers those who have access with what the function of a trigger answers.
-func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, form Form) {
-	if s.Tracer == nil {
-		s.call(w, r, t, who, form)
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, as Format) {
+	if s.config.Tracer == nil {
+		s.call(w, r, t, who, as)
 		return
 	}
 	noted, ok := w.(*page.Writer) // which is told when an answer breaks off
 	if !ok {
 		noted = &page.Writer{ResponseWriter: w}
 	}
-	r, span := s.Tracer.Serve(r, r.Pattern)
+	r, span := s.config.Tracer.Serve(r, r.Pattern)
 	defer func() { span.Answered(noted.Status) }()
-	s.call(noted, r, t, who, form)
+	s.call(noted, r, t, who, as)
 }
 
-func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, form Form) {
+// call is Serve, with a writer that notes what is answered where that is traced.
+func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, as Format) {
 	h := w.Header()
 	f := t.Draw()
 	if f == nil {
@@ -56,13 +57,13 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigge
 	if r.ContentLength != 0 {
 		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no
 		// connection has no deadline.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.BodyTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 	}
-	by := s.Guard.Admit(w, r, t.AppName, who)
+	by := s.config.Guard.Admit(w, r, t.AppName, who)
 	if by == access.Nobody {
 		return
 	}
-	if s.Caller == nil {
+	if s.config.Caller == nil {
 		page.Write(w, r, pageNoFunctions())
 		return
 	}
@@ -88,7 +89,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigge
 	h[page.ExecutionHeader] = named[1:]
 	a := streamed{server: s, w: w, r: r, asked: s.event(r, t, by, execution, in.data), body: body}
 	defer body.end()
-	answer, err := s.Caller.Call(r.Context(), a.call(t, f, form))
+	answer, err := s.config.Caller.Call(r.Context(), a.call(t, f, as))
 	in.release(&s.bodies) // however long the answer takes, and before somebody hears it who sends the next one
 	if a.began {
 		a.end(f, answer, err)
@@ -98,7 +99,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigge
 	if err != nil && body.answer(w, r) {
 		return
 	}
-	if form == Event {
+	if as == AsEvent {
 		replyEvent(w, a.asked, answer, err)
 		return
 	}
@@ -106,9 +107,9 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigge
 }
 
 // call returns the call. An answer that is to be one event is put together, however many pieces it was made in.
-func (s *streamed) call(t *registry.Trigger, f *landfall.Function, form Form) function.Call {
+func (s *streamed) call(t *registry.Trigger, f *landfall.Function, as Format) function.Call {
 	c := function.Call{Function: f, Trigger: t, Event: s.asked}
-	if form == HTTP {
+	if as == AsHTTP {
 		c.Stream, c.Recipient = s, s
 	}
 	if s.body != nil {
@@ -153,7 +154,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, f *landfall.Func
 		return
 	}
 	fault, _ := errors.AsType[*function.Error](err)
-	busy := fault != nil && fault.Reason == function.Busy
+	busy := fault != nil && fault.Reason == function.ReasonBusy
 	if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Canceled {
 		seconds := 1.0
 		if busy {
@@ -163,7 +164,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, f *landfall.Func
 	}
 	err = s.loggable(f, err)
 	if !busy { // the answers are counted; a line for each one that is too many would be a flood
-		s.Log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
+		s.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
 			slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
 			slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 	}
@@ -173,18 +174,18 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, f *landfall.Func
 // loggable returns an error as the log may have it: why the gateway refuses an answer has words of the answer in it.
 func (s *Server) loggable(f *landfall.Function, err error) error {
 	refusal, ok := errors.AsType[*landfall.Error](err)
-	if !ok || refusal.Op != opReply || s.Redact == nil {
+	if !ok || refusal.Op != opReply || s.config.Redact == nil {
 		return err
 	}
 	hidden := *refusal
-	hidden.Message = s.Redact(f, refusal.Message)
+	hidden.Message = s.config.Redact(f, refusal.Message)
 	return &hidden
 }
 
 // faultOf returns what is known of a failure, but for what the function logged, which is with the execution. It is for
 // the operator alone.
 func faultOf(err error) event.Error {
-	fault := function.ErrorOf(err)
+	fault := function.EventError(err)
 	if answered, ok := errors.AsType[*answeredError](err); ok {
 		fault = answered.fault
 	}

@@ -70,23 +70,23 @@ func pageMismatch(wrong *contract.MismatchError) page.Page {
 // pageOfReason returns the page for a function that gave no answer.
 func pageOfReason(reason function.Reason) page.Page {
 	switch reason {
-	case function.Busy:
+	case function.ReasonBusy:
 		return page.New(http.StatusServiceUnavailable, "Busy",
 			"As many requests as may be are being answered. Try again in a moment.")
-	case function.Timeout:
+	case function.ReasonTimeout:
 		return page.New(http.StatusGatewayTimeout, "The function took too long", "It did not answer within its timeout.")
-	case function.Memory:
+	case function.ReasonMemory:
 		return page.New(http.StatusBadGateway, "The function ran out of memory", "It was ended before it answered.")
-	case function.Protocol:
+	case function.ReasonProtocol:
 		return page.New(http.StatusBadGateway, "The function's answer cannot be read",
 			"What it wrote is no event, or none that HTTP can answer with.")
-	case function.TooLarge:
+	case function.ReasonTooLarge:
 		return page.New(http.StatusBadGateway, "The function's answer is too large",
 			fmt.Sprintf("The limit is %q, or %q for its headers.", limitAnswer, limitHeaders))
-	case function.Lost:
+	case function.ReasonLost:
 		return page.New(http.StatusBadGateway, "The function was lost",
 			"The connection to what ran it broke. It may have run.")
-	case function.Exit:
+	case function.ReasonExit:
 	}
 	return page.New(http.StatusBadGateway, "The function ended", "It ended before it answered.")
 }

@@ -36,7 +36,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, answe
 	}
 	if len(data) > heldBody {
 		c := http.NewResponseController(w)
-		_ = c.SetWriteDeadline(time.Now().Add(s.BodyTimeout))
+		_ = c.SetWriteDeadline(time.Now().Add(s.config.BodyTimeout))
 		defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
 	}
 	wire.WriteWhole(w, r, data)
@@ -48,7 +48,7 @@ func bodiless(status int) bool {
 }
 
 // head sets the headers of a function's answer, but for the length, and returns its status. Its errors are a
-// FunctionError for what HTTP cannot answer with, and an answeredError for an event with an error; then it sets
+// function.Error for what HTTP cannot answer with, and an answeredError for an event with an error; then it sets
 // nothing.
 func (s *Server) head(h http.Header, asked, answer event.Event) (int, error) {
 	p, err := protocolOf(asked, answer)
@@ -88,7 +88,7 @@ const opReply landfall.Op = "gateway.reply"
 func illegal(format string, args ...any) error {
 	return &landfall.Error{
 		Op: opReply, Message: "the function's answer is not possible in HTTP: " + fmt.Sprintf(format, args...),
-		Err: &function.Error{Reason: function.Protocol},
+		Err: &function.Error{Reason: function.ReasonProtocol},
 	}
 }
 
@@ -124,7 +124,7 @@ func protocolOf(asked, answer event.Event) (event.Protocol, error) {
 	if size > maxHeaders {
 		return p, &landfall.Error{
 			Op: opReply, Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders,
-				maxHeaders, size), Err: &function.Error{Reason: function.TooLarge},
+				maxHeaders, size), Err: &function.Error{Reason: function.ReasonTooLarge},
 		}
 	}
 	return p, nil

@@ -30,7 +30,7 @@ const (
 
 // event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its
 // protocol has the rest, with the values of the pattern's wildcards.
-func (s *Server) event(r *http.Request, t *registry.Trigger, by access.Caller, execution string,
+func (s *Server) event(r *http.Request, t *registry.Trigger, by access.Identity, execution string,
 	data []byte) event.Event {
 	if t.Kind == landfall.TimeTrigger || t.Kind == landfall.QueueTrigger {
 		return byHand(r, t, execution, data)
@@ -41,7 +41,7 @@ func (s *Server) event(r *http.Request, t *registry.Trigger, by access.Caller, e
 	event.SetExecution(&e, execution)
 	scheme, params := s.schemeOf(r), paramsOf(r)
 	headers := headersOf(r, scheme)
-	if by == access.Holder || headers["Authorization"] != nil && s.Guard.Hosts.Classify(r.Host).Kind != hostname.Release {
+	if by == access.Holder || headers["Authorization"] != nil && s.config.Hosts.Classify(r.Host).Kind != hostname.Release {
 		delete(headers, "Authorization") // it is for Landfall, also where it came to a process by a name of its own
 	}
 	for name, value := range params {
@@ -83,8 +83,8 @@ func mediaTypeOf(given []string, data []byte) string {
 // schemeOf returns the scheme of the address that the client sees.
 func (s *Server) schemeOf(r *http.Request) string {
 	switch {
-	case s.Scheme != "":
-		return s.Scheme
+	case s.config.Scheme != "":
+		return s.config.Scheme
 	case r.TLS != nil:
 		return "https"
 	}
@@ -250,17 +250,17 @@ func (s *Server) read(r *http.Request, in *input) page.Page {
 	if r.ContentLength == 0 {
 		return page.Page{}
 	}
-	if r.ContentLength > s.MaxRequest {
-		return pageTooLarge(s.MaxRequest)
+	if r.ContentLength > s.config.MaxRequest {
+		return pageTooLarge(s.config.MaxRequest)
 	}
-	most := s.MaxRequest + 1 // one byte more says that it is too large, or that it ends
+	most := s.config.MaxRequest + 1 // one byte more says that it is too large, or that it ends
 	if r.ContentLength > 0 {
 		most = r.ContentLength + 1
 	}
 	for {
 		if len(in.data) == cap(in.data) {
-			if int64(len(in.data)) > s.MaxRequest {
-				return pageTooLarge(s.MaxRequest)
+			if int64(len(in.data)) > s.config.MaxRequest {
+				return pageTooLarge(s.config.MaxRequest)
 			}
 			if !s.grow(in, min(max(atFirst, 2*int64(cap(in.data))), most)) {
 				return pageBodies()
@@ -272,7 +272,7 @@ func (s *Server) read(r *http.Request, in *input) page.Page {
 		case errors.Is(err, io.EOF):
 			return page.Page{}
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return pageSlow(s.BodyTimeout)
+			return pageSlow(s.config.BodyTimeout)
 		case err != nil:
 			return pageHalf()
 		}
@@ -281,7 +281,7 @@ func (s *Server) read(r *http.Request, in *input) page.Page {
 
 // grow makes room for so many bytes, unless all bodies would take too many then.
 func (s *Server) grow(in *input, to int64) bool {
-	if more := to - in.taken; s.bodies.Add(more) > s.MaxRequests {
+	if more := to - in.taken; s.bodies.Add(more) > s.config.MaxRequests {
 		s.bodies.Add(-more)
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway/access"
+	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/trace"
 )
 
@@ -17,6 +18,7 @@ import (
 type Config struct {
 	Caller function.Caller // nil: this process calls none, and says so
 	Guard  *access.Guard
+	Hosts  hostname.Hosts
 
 	MaxRequest  int64         // bytes of the body of a request
 	MaxRequests int64         // bytes of all of them together, while they are read and answered
@@ -33,11 +35,10 @@ type Config struct {
 
 // Server answers by functions. Many goroutines may use it.
 type Server struct {
-	Config
-
+	config   Config
 	bodies   atomic.Int64 // bytes that bodies of requests take now
 	answered []string     // the Cache-Control of an answer that says nothing of it; nobody changes it
 }
 
 // New returns a Server.
-func New(c Config) *Server { return &Server{Config: c, answered: []string{"private, no-cache"}} }
+func New(c Config) *Server { return &Server{config: c, answered: []string{"private, no-cache"}} }

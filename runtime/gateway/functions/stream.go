@@ -63,7 +63,7 @@ func (s *streamed) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	c := http.NewResponseController(s.w)
-	_ = c.SetWriteDeadline(time.Now().Add(s.server.BodyTimeout)) // a writer that has no connection has none
+	_ = c.SetWriteDeadline(time.Now().Add(s.server.config.BodyTimeout)) // a writer that has no connection has none
 	n, err := s.w.Write(p)
 	s.sent += int64(n)
 	if err == nil {
@@ -92,7 +92,7 @@ func (s *streamed) end(f *landfall.Function, answer event.Event, err error) {
 	}
 	h := s.w.Header()
 	err = s.server.loggable(f, err)
-	s.server.Log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer",
+	s.server.config.Log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer",
 		slog.String("function", f.Name),
 		slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
 		slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))

@@ -40,11 +40,11 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, f *landfall.Func
 	if f.Body == 0 || r.ContentLength == 0 {
 		return nil
 	}
-	u := &upload{r: r, control: http.NewResponseController(w), most: f.Body, idle: s.BodyTimeout}
+	u := &upload{r: r, control: http.NewResponseController(w), most: f.Body, idle: s.config.BodyTimeout}
 	if r.ContentLength > u.most {
 		u.refused = pageTooLarge(u.most)
 	}
-	// or net/http would read the rest before it answers; a writer that has no connection need not
+	// Without it, net/http would read the rest before it answers. A writer that has no connection needs none.
 	_ = u.control.EnableFullDuplex()
 	return u
 }

@@ -28,5 +28,5 @@ const (
 	ExecutionHeader = "Landfall-Execution" // what its log is found by
 )
 
-// Reads reports whether a request wants to read a file.
+// Reads reports whether a request only reads: GET or HEAD.
 func Reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }

@@ -1,4 +1,5 @@
-// Package page has what the gateway answers by itself: pages, redirects, and the headers that say what answered.
+// Package page has what the gateway answers by itself, pages and redirects, the headers that say what answered, and the
+// writer through which every answer goes.
 package page
 
 import (
@@ -38,8 +39,8 @@ const pageHTML = `<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>%[2]s</title>
 <style>
-body{font:1.1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:20vh auto 0;padding:0 1.5rem;color:#222;
-	background:#fff}
+body{font:1.1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:20vh auto 0;padding:0 1.5rem;color:#222;` +
+	`background:#fff}
 small{color:#767676}
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}}
 </style>

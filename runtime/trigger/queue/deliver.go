@@ -121,7 +121,7 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 	if _, refused := errors.AsType[*contract.MismatchError](err); refused {
 		return again, false, c.die(ctx, m, known, err) // it would be refused again
 	}
-	if fault, ok := errors.AsType[*function.Error](err); ok && fault.Reason == function.Busy {
+	if fault, ok := errors.AsType[*function.Error](err); ok && fault.Reason == function.ReasonBusy {
 		return max(fault.RetryAfter, minBusy), true, err
 	} else if err != nil && !ok && landfall.KindOf(err) != landfall.Invalid {
 		return again, false, err // the function was not run
@@ -298,7 +298,7 @@ func (b *bound) deadTopic() string { return cmp.Or(b.Queue.ErrorTopic, "dead."+b
 
 // bury stores a message as a dead letter: as it was, with what went wrong and how often.
 func (c *consumer) bury(ctx context.Context, m taken, attempts int, why error) error {
-	fault := function.ErrorOf(why)
+	fault := function.EventError(why)
 	if said, ok := errors.AsType[failure](why); ok {
 		fault = said.said
 	}

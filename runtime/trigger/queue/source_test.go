@@ -133,7 +133,7 @@ func TestSourceDeadLetters(t *testing.T) {
 				event.SetProtocol(&answer, event.Protocol{Status: http.StatusBadGateway})
 				return answer, nil
 			}
-			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.ReasonExit}}
 		},
 			on(shop(), "says", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 1 }),
 			on(shop(), "refuses", "orders"),
@@ -180,7 +180,7 @@ func TestSourceHeadersTooLarge(t *testing.T) {
 		const room = 64 << 10
 		s := listen(t, b, &records{}, func(c call) (event.Event, error) {
 			if c.trigger.Name == "fails" {
-				return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.Exit}}
+				return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.ReasonExit}}
 			}
 			answer := event.Answer(c.event, "1")
 			answer.SetExtension("large", strings.Repeat("x", room))
@@ -244,7 +244,7 @@ func TestSourceBacksOff(t *testing.T) {
 		times := make(chan time.Time, 10)
 		listen(t, b, &records{}, func(call) (event.Event, error) {
 			times <- time.Now()
-			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &function.Error{Reason: function.ReasonExit}}
 		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 2 }))
 		publish(t, b, shop(), "orders", "x")
 		testkit.Eventually(t, "it is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) == 1 })
@@ -274,7 +274,7 @@ func TestSourceBusy(t *testing.T) {
 			most.Store(max(most.Load(), running))
 			if refused.Add(1) <= 5 {
 				return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Unavailable,
-					Err: &function.Error{Reason: function.Busy, RetryAfter: time.Millisecond}}
+					Err: &function.Error{Reason: function.ReasonBusy, RetryAfter: time.Millisecond}}
 			}
 			<-time.After(time.Millisecond)
 			return echo(c)
@@ -495,7 +495,7 @@ func TestSourceHearsNotItself(t *testing.T) {
 	b := embedded(t, t.TempDir())()
 	s := listen(t, b, &records{}, func(c call) (event.Event, error) {
 		if c.data() == "bad" {
-			return event.Event{}, &landfall.Error{Op: "test", Err: &function.Error{Reason: function.Exit}}
+			return event.Event{}, &landfall.Error{Op: "test", Err: &function.Error{Reason: function.ReasonExit}}
 		}
 		return echo(c)
 	}, on(shop(), "all", ">", func(t *registry.Trigger) { t.Queue.RespTopic = "echoes" }))
@@ -566,7 +566,7 @@ func TestSourceDoneElsewhere(t *testing.T) {
 			if c.data() == "1" && runs.Add(1) == 2 { // as if this process stood still for now
 				r.settle()
 			}
-			return event.Event{}, &landfall.Error{Op: "test", Err: &function.Error{Reason: function.Timeout}}
+			return event.Event{}, &landfall.Error{Op: "test", Err: &function.Error{Reason: function.ReasonTimeout}}
 		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries, t.Resources.Concurrency = 1, 1 }))
 		publish(t, b, shop(), "orders", "1")
 		testkit.Eventually(t, "it ran twice", func() bool { return runs.Load() == 2 })

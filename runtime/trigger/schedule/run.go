@@ -44,7 +44,7 @@ func (s *Scheduler) run(ctx context.Context, t *registry.Trigger, f store.Firing
 			return
 		}
 		fault, ok := errors.AsType[*function.Error](err)
-		if !ok || fault.Reason != function.Busy || s.Elapsed()-started > busyLimit {
+		if !ok || fault.Reason != function.ReasonBusy || s.Elapsed()-started > busyLimit {
 			s.end(ctx, t, f, err)
 			return
 		}

@@ -295,7 +295,7 @@ func TestOverlap(t *testing.T) {
 
 func busy() error {
 	return &landfall.Error{Op: "test", Kind: landfall.Unavailable, Message: "busy",
-		Err: &function.Error{Reason: function.Busy, RetryAfter: time.Millisecond}}
+		Err: &function.Error{Reason: function.ReasonBusy, RetryAfter: time.Millisecond}}
 }
 
 // A firing whose function is busy is tried again, until the next time is due.
@@ -352,7 +352,7 @@ func TestFailure(t *testing.T) {
 	for what, call := range map[string]caller{
 		"the function crashed": func(context.Context, *registry.Trigger, event.Event) (event.Event, error) {
 			return event.Event{}, &landfall.Error{Op: "test", Message: "the function crashed",
-				Err: &function.Error{Reason: function.Exit}}
+				Err: &function.Error{Reason: function.ReasonExit}}
 		},
 		"no such table": func(_ context.Context, _ *registry.Trigger, e event.Event) (event.Event, error) {
 			answer := event.Answer(e, "a")
