@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -69,18 +68,17 @@ func (a *api) createToken(ctx context.Context, in *struct{ Body client.NewToken 
 	t := landfall.Token{Hash: landfall.DigestOf([]byte(secret)), Name: n.Name, Scope: n.Scope, Namespace: n.Namespace,
 		Created: now}
 	if !tokenName.MatchString(n.Name) {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%q is no name of a token; right would be small letters, digits and hyphens, such as ci-shop", n.Name)}
+		return nil, landfall.Errorf("api", landfall.Invalid,
+			"%q is no name of a token; right would be small letters, digits and hyphens, such as ci-shop", n.Name)
 	}
 	if n.App != "" && n.Namespace != "" {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid,
-			Message: "a token is for an app or for a namespace, not both"}
+		return nil, landfall.Errorf("api", landfall.Invalid, "a token is for an app or for a namespace, not both")
 	}
 	if n.Expires != "" {
 		age, err := landfall.ParseAge(string(n.Expires))
 		if err != nil || age.Duration() == 0 {
-			return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"expires is %q; right would be a length of time such as 24h or 90d", n.Expires)}
+			return nil, landfall.Errorf("api", landfall.Invalid,
+				"expires is %q; right would be a length of time such as 24h or 90d", n.Expires)
 		}
 		t.Expires = now.Add(age.Duration())
 	}
@@ -104,8 +102,8 @@ func (a *api) createToken(ctx context.Context, in *struct{ Body client.NewToken 
 			return err
 		}
 		if ofSettings(n.Name) || slices.ContainsFunc(tokens, func(t landfall.Token) bool { return t.Name == n.Name }) {
-			return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"there is a token with the name %s: choose another name, or delete it first", n.Name)}
+			return landfall.Errorf("api", landfall.Conflict,
+				"there is a token with the name %s: choose another name, or delete it first", n.Name)
 		}
 		return tx.PutToken(ctx, t)
 	})
@@ -116,8 +114,8 @@ func (a *api) deleteToken(ctx context.Context, in *struct {
 	Token string `path:"token" doc:"name of the token"`
 }) (*struct{}, error) {
 	if ofSettings(in.Token) && !caller(ctx).Bound() {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the token %s is a setting of the server (LANDFALL_TOKEN, LANDFALL_ROLE_SECRET): change it there", in.Token)}
+		return nil, landfall.Errorf("api", landfall.Conflict,
+			"the token %s is a setting of the server (LANDFALL_TOKEN, LANDFALL_ROLE_SECRET): change it there", in.Token)
 	}
 	return nil, a.DB.Update(ctx, func(tx *store.Tx) error {
 		tokens, err := a.tokens(ctx, tx)
@@ -125,7 +123,7 @@ func (a *api) deleteToken(ctx context.Context, in *struct {
 			return err
 		}
 		if !slices.ContainsFunc(tokens, func(t landfall.Token) bool { return t.Name == in.Token }) {
-			return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no token %q", in.Token)}
+			return landfall.Errorf("api", landfall.NotFound, "there is no token %q", in.Token)
 		}
 		return tx.ForgetToken(ctx, in.Token)
 	})

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,19 +17,14 @@ func (c *Call) tokenCommand() *cobra.Command {
 		c.get("list", "List the tokens: what each may do, until when, and when it was used last", "landfall token list",
 			func(ctx context.Context, cl *client.Client, _ Operands) error {
 				tokens, err := client.List[client.Token](ctx, cl, "/tokens", nil)
-				if err != nil {
-					return err
-				}
-				return c.Print(tokens, func(t *Table) {
-					t.Row("TOKEN", "SCOPE", "FOR", "CREATED", "EXPIRES", "LAST USED")
-					for _, k := range tokens {
-						t.Row(k.Name, string(k.Scope), validFor(k), Local(k.Created), orNever(k.Expires), orNever(k.Used))
-					}
+				heading := []string{"TOKEN", "SCOPE", "FOR", "CREATED", "EXPIRES", "LAST USED"}
+				return printRows(c, tokens, err, heading, func(k client.Token) []string {
+					return []string{k.Name, string(k.Scope), validFor(k), Local(k.Created), orNever(k.Expires), orNever(k.Used)}
 				})
 			}),
 		c.get("delete NAME", "Revoke a token at once; whoever signed in with it is signed out",
 			"landfall token delete ci", func(ctx context.Context, cl *client.Client, in Operands) error {
-				if err := cl.Do(ctx, http.MethodDelete, "/tokens/"+url.PathEscape(in["name"]), nil, nil); err != nil {
+				if err := cl.Do(ctx, http.MethodDelete, pathOf("tokens", in["name"]), nil, nil); err != nil {
 					return err
 				}
 				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) {
@@ -51,19 +45,7 @@ func (c *Call) tokenCreate() *cobra.Command {
 				return Invalid("say with --scope what the token may do: read, invoke, deploy or admin")
 			}
 			n.Name, n.Scope, n.Expires = in["name"], landfall.Scope(scope), landfall.Age(expires)
-			var made client.MadeToken
-			if err := cl.Do(ctx, http.MethodPost, "/tokens", n, &made); err != nil {
-				return err
-			}
-			return c.Print(made, func(t *Table) {
-				until := ""
-				if !made.Expires.IsZero() {
-					until = ", until " + Local(made.Expires)
-				}
-				t.Row("made the token " + made.Name + ": " + string(made.Scope) + " for " + validFor(made.Token) + until)
-				t.Row(made.Text)
-				t.Row("It is not shown again. It goes into LANDFALL_TOKEN, after Authorization: Bearer, or as git's password.")
-			})
+			return ask(ctx, cl, http.MethodPost, "/tokens", n, c.showMadeToken)
 		})
 	cmd.Long = `Make a token, and print it this once: the server keeps only its digest.
 
@@ -75,6 +57,18 @@ namespace: what belongs to the whole installation is closed to it then.`
 	cmd.Flags().StringVar(&n.Namespace, "namespace", "", "namespace for whose apps alone it is valid")
 	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 24h or 90d (default for ever)")
 	return cmd
+}
+
+func (c *Call) showMadeToken(made client.MadeToken) error {
+	return c.Print(made, func(t *Table) {
+		until := ""
+		if !made.Expires.IsZero() {
+			until = ", until " + Local(made.Expires)
+		}
+		t.Row("made the token " + made.Name + ": " + string(made.Scope) + " for " + validFor(made.Token) + until)
+		t.Row(made.Text)
+		t.Row("It is not shown again. It goes into LANDFALL_TOKEN, after Authorization: Bearer, or as git's password.")
+	})
 }
 
 // validFor says for what a token is valid.
