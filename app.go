@@ -64,7 +64,7 @@ type Previews string
 // The values of Previews.
 const (
 	PreviewsPublic Previews = "" // everybody
-	// people who are signed in at the control host, or have a token, and may read the app
+	// PreviewsSignedIn is people who are signed in at the control host, or have a token, and may read the app.
 	PreviewsSignedIn Previews = "signed-in"
 )
 

@@ -101,8 +101,8 @@ func (w *world) makeApps() {
 			for _, bound := range []string{"", shopID, bakeryID, youngID, ownNamespace, otherNamespace} {
 				token := landfall.Token{Hash: landfall.DigestOf([]byte(tokenOf(scope, bound))), Name: string(scope) + bound,
 					Scope: scope, App: bound}
-				if strings.HasPrefix(bound, "ns:") {
-					token.App, token.Namespace = "", strings.TrimPrefix(bound, "ns:")
+				if namespace, is := strings.CutPrefix(bound, "ns:"); is {
+					token.App, token.Namespace = "", namespace
 				}
 				err = errors.Join(err, tx.PutToken(ctx, token))
 			}

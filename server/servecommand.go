@@ -167,10 +167,9 @@ func serveHelp() string {
 	for _, r := range roles() {
 		fmt.Fprintf(&b, "  %-9s %s\n", r, r.does())
 	}
-	b.WriteString("\n" +
-		"Each setting is a flag, an environment variable, or a line of the configuration file, in this order of precedence:\n" +
-		"--max-push, LANDFALL_MAX_PUSH, max_push. These are no flags, and may also come from a file, named by the " +
-		"variable with _FILE behind it:\n")
+	b.WriteString("\nEach setting is a flag, an environment variable, or a line of the configuration file, in this " +
+		"order of precedence:\n--max-push, LANDFALL_MAX_PUSH, max_push. These are no flags, and may also come from a " +
+		"file, named by the variable with _FILE behind it:\n")
 	for _, s := range settings() {
 		if s.secret {
 			b.WriteString("\n  " + envPrefix + s.name + ": " + s.help)
