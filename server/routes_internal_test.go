@@ -51,7 +51,7 @@ func TestControlHost(t *testing.T) {
 		{"HEAD /api/openapi.json", 200, "application/openapi+json", ""},
 		{"DELETE /api/v1/apps", 405, problem, "GET, HEAD, POST"},
 		{"PROPFIND /api/v1/apps", 405, problem, "GET, HEAD, POST"},
-		{"GET /api/v1/apps/", 404, problem, ""},
+		{"GET /api/v1/apps/", 200, own, ""},
 		{"GET /api/v1//apps", 404, problem, ""},
 		{"DELETE /api/v1/apps/x/tags/..", 404, problem, ""},
 		{"GET /api/v1/apps/x/tags/feat%2Fone", 405, problem, "DELETE, PUT"},
