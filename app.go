@@ -11,6 +11,12 @@ import (
 // DefaultNamespace always exists.
 const DefaultNamespace = "default"
 
+// AppChange is a change in what gateways show of an app. Numbers ascend by one in the order of commits.
+type AppChange struct {
+	Number int64
+	App    string // its id
+}
+
 // App is what one repository, or one folder of it, describes.
 type App struct {
 	ID        string    // random and never reused, so a new app with the name of a deleted one cannot reach its content

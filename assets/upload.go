@@ -3,6 +3,7 @@ package assets
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -92,9 +93,7 @@ func (s jobResult) complete(file *ManifestFile, prefix string) {
 	if s.key != "" {
 		file.Prefix, file.Key, file.Digest = prefix, s.key, s.digest
 	}
-	if file.Type == "" {
-		file.Type = s.sniffed
-	}
+	file.Type = cmp.Or(file.Type, s.sniffed)
 }
 
 // run does one job. If its key has an object already, it uses an equal one, and leaves another one alone.

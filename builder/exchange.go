@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,11 +40,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Del("Authorization")
 	if x.remote.Password != "" && r.URL.Scheme == x.origin.Scheme && strings.EqualFold(r.URL.Host, x.origin.Host) {
-		user := x.remote.Username
-		if user == "" {
-			user = "x-access-token"
-		}
-		r.SetBasicAuth(user, x.remote.Password.Reveal())
+		r.SetBasicAuth(cmp.Or(x.remote.Username, "x-access-token"), x.remote.Password.Reveal())
 	}
 	res, err := x.base.RoundTrip(r)
 	if err != nil {

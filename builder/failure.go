@@ -21,7 +21,7 @@ import (
 
 // readError classifies an error of reading the repository.
 func (m *Mirror) readError(op landfall.Op, err error) error {
-	if _, ok := errors.AsType[*landfall.Error](err); ok {
+	if _, ok := errors.AsType[*landfall.Error](err); ok || err == nil {
 		return err
 	}
 	e := &landfall.Error{Op: op, Err: err}

@@ -220,10 +220,7 @@ func (m *Mirror) join(ctx context.Context, op landfall.Op) error {
 	if o.Packs() <= maxPacks {
 		return nil
 	}
-	if err := pack.Join(ctx, m.dir, m.lock.remove); err != nil {
-		return m.readError(op, err)
-	}
-	return nil
+	return m.readError(op, pack.Join(ctx, m.dir, m.lock.remove))
 }
 
 // checkCommit returns an error unless the mirror has the commit, or a tag of it.

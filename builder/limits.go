@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"fmt"
 
 	"landfall.dev/landfall"
@@ -24,23 +25,17 @@ const (
 
 // withDefaults returns l with its zero fields filled in.
 func (l Limits) withDefaults() Limits {
-	orDefault(&l.Files, 50_000)
-	orDefault(&l.CommitBytes, 2*gib)
-	orDefault(&l.FileBytes, 100*mib)
-	orDefault(&l.ReceivedBytes, 4*gib)
-	orDefault(&l.Objects, 10_000_000)
+	l.Files = cmp.Or(l.Files, 50_000)
+	l.CommitBytes = cmp.Or(l.CommitBytes, 2*gib)
+	l.FileBytes = cmp.Or(l.FileBytes, 100*mib)
+	l.ReceivedBytes = cmp.Or(l.ReceivedBytes, 4*gib)
+	l.Objects = cmp.Or(l.Objects, 10_000_000)
 	return l
 }
 
 // maxObject returns the size of an object that may be in memory as a whole. Folders and commits need some memory even
 // when files must be small.
 func (l Limits) maxObject() int64 { return max(l.FileBytes, 16*mib) }
-
-func orDefault[N int | int64](field *N, value N) {
-	if *field == 0 {
-		*field = value
-	}
-}
 
 // overLimit is the error for a figure over a limit. what is the beginning of the sentence: "the commit has 50001
 // files".

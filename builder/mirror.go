@@ -286,10 +286,7 @@ func (m *Mirror) Keep(uid landfall.UID, commit landfall.CommitSHA) error {
 	if err != nil {
 		return err
 	}
-	if err := m.writeReference(landfall.KeepPrefix+string(uid), name); err != nil {
-		return m.readError(op, err)
-	}
-	return nil
+	return m.readError(op, m.writeReference(landfall.KeepPrefix+string(uid), name))
 }
 
 // writeReference points a reference at an object in one step. A half-written file, on a full disk, would make every
@@ -321,8 +318,5 @@ func (m *Mirror) Release(uid landfall.UID) error {
 	if !landfall.IsUID(string(uid)) {
 		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "not a UID: " + string(uid)}
 	}
-	if err := m.storage.RemoveReference(plumbing.ReferenceName(landfall.KeepPrefix + string(uid))); err != nil {
-		return m.readError(op, err)
-	}
-	return nil
+	return m.readError(op, m.storage.RemoveReference(plumbing.ReferenceName(landfall.KeepPrefix+string(uid))))
 }

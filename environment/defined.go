@@ -2,6 +2,7 @@ package environment
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,9 +27,7 @@ func (e Environment) CheckDefined(files map[string]bool, source []byte, entrypoi
 	if !named {
 		module = usual
 	}
-	if function == "" {
-		function = usual
-	}
+	function = cmp.Or(function, usual)
 	module = strings.ReplaceAll(module, ".", "/")
 	switch {
 	case e.name != "python" && e.name != "python-fastapi", source == nil:

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -24,10 +25,7 @@ func pythonCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 		return nil, event.Structured, invalid(entrypoint,
 			"in Python it is module.function, like main.main for the function main of main.py")
 	}
-	function := entrypoint
-	if entrypoint == "" {
-		function = "main"
-	}
+	function := cmp.Or(entrypoint, "main")
 	if !strings.Contains(function, ".") {
 		module, err := mainModule(p, entrypoint)
 		if err != nil {

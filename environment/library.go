@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,9 +25,7 @@ func (e Environment) NeedsFastAPI(files map[string]bool, source []byte, entrypoi
 		}
 	}
 	_, function, _ := cutLast(entrypoint)
-	if function == "" {
-		function = "main"
-	}
+	function = cmp.Or(function, "main")
 	code := pythonCode(source)
 	takesRequest := regexp.MustCompile(`(?m)^(?:async\s+)?def\s+` + regexp.QuoteMeta(function) +
 		`\s*\(\s*\w+\s*(?::[^,()]*)?\)`)

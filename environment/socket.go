@@ -2,6 +2,7 @@ package environment
 
 import (
 	"bytes"
+	"cmp"
 	"path"
 	"regexp"
 	"strings"
@@ -57,9 +58,7 @@ func (e Environment) Socket(source []byte, entrypoint string) int {
 	}
 	switch e.name {
 	case "python", "python-fastapi":
-		if function == "" {
-			function = "main"
-		}
+		function = cmp.Or(function, "main")
 		definition := regexp.MustCompile(`(?m)^(?:async\s+)?def\s+` + regexp.QuoteMeta(function) + `\s*` + socketParameters)
 		if found := definition.FindIndex(pythonCode(source)); found != nil {
 			return lineOf(source, found[0])

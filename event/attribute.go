@@ -205,12 +205,8 @@ func NewAddition(t Trigger) Addition {
 	e := New()
 	SetConfig(&e, t.Config)
 	SetTrigger(&e, t)
-	text := func(name string) any {
-		value, _ := attribute(e, name)
-		said, _ := value.(string)
-		return said
-	}
-	return Addition{text(attributeConfig), text(attributeTrigger), text(attributeFunction)}
+	return Addition{attributeString(e, attributeConfig), attributeString(e, attributeTrigger),
+		attributeString(e, attributeFunction)}
 }
 
 // AddTo adds it to an event, in place of what the event has.
@@ -228,9 +224,7 @@ func SetTrigger(e *Event, t Trigger) {
 
 // FunctionOf returns the URL of the function to which an event is sent; empty when there is none.
 func FunctionOf(e Event) string {
-	value, _ := attribute(e, attributeFunction)
-	function, _ := value.(string)
-	return function
+	return attributeString(e, attributeFunction)
 }
 
 // SetTypeVersion sets the version of an event's type. 1.0 has no attribute for it, and 0.1 has one.
@@ -238,9 +232,7 @@ func SetTypeVersion(e *Event, version string) { put(e, draftTypeVersion, version
 
 // ExecutionOf returns the name of the execution to which an event belongs; empty when there is none.
 func ExecutionOf(e Event) string {
-	value, _ := attribute(e, attributeExecution)
-	name, _ := value.(string)
-	return name
+	return attributeString(e, attributeExecution)
 }
 
 // SetExecution sets the execution to which an event belongs.
@@ -253,9 +245,7 @@ func SetExecution(e *Event, name string) {
 // TraceOf returns the traceparent of an event, from CloudEvents' extension for distributed tracing; empty when there is
 // none.
 func TraceOf(e Event) string {
-	value, _ := attribute(e, attributeTrace)
-	parent, _ := value.(string)
-	return parent
+	return attributeString(e, attributeTrace)
 }
 
 // SetTrace sets the traceparent of an event that has none, unless parent is empty. An event that belongs to a trace
@@ -313,6 +303,13 @@ func attribute(e Event, name string) (any, bool) {
 	}
 	value, ok := e.Extensions()[name]
 	return value, ok
+}
+
+// attributeString returns an attribute that is a string, and nothing for any other.
+func attributeString(e Event, name string) string {
+	value, _ := attribute(e, name)
+	text, _ := value.(string)
+	return text
 }
 
 // put sets an extension attribute, with a name and a value that the SDK would accept. The SDK checks every one.

@@ -11,6 +11,7 @@
 package event
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -85,13 +86,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	const bytes, events = 6 << 20, 1000
-	if l.Bytes == 0 {
-		l.Bytes = bytes
-	}
-	if l.Events == 0 {
-		l.Events = events
-	}
-	return l
+	return Limits{Bytes: cmp.Or(l.Bytes, bytes), Events: cmp.Or(l.Events, events)}
 }
 
 // TooLargeError is the cause of an Invalid error that only a limit caused.

@@ -156,8 +156,6 @@ func parseBinary(headers http.Header, body []byte) (Event, error) {
 // checkHeader refuses the value of a header that the SDK refuses without its name.
 func checkHeader(attribute, value string) error {
 	switch attribute {
-	case "specversion":
-		return nil
 	case "id", "source", "type", "subject", "time", "datacontenttype", "dataschema":
 		return checkText(attribute, value)
 	}

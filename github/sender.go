@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -74,10 +75,7 @@ type Sender struct {
 
 // Run sends reports until ctx ends, and returns nil then. It logs errors of the outbox and goes on.
 func (s *Sender) Run(ctx context.Context) error {
-	interval := s.Interval
-	if interval == 0 {
-		interval = DefaultInterval
-	}
+	interval := cmp.Or(s.Interval, DefaultInterval)
 	for ctx.Err() == nil {
 		if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.Error("commit statuses cannot be sent", "error", err)
@@ -163,11 +161,7 @@ func (s *Sender) call(ctx context.Context,
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	response, err := request(limited)
-	pace := s.Pace
-	if pace == 0 {
-		pace = DefaultPace
-	}
-	s.next = s.Now().Add(pace)
+	s.next = s.Now().Add(cmp.Or(s.Pace, DefaultPace))
 	return response, err
 }
 

@@ -207,10 +207,7 @@ func change(c landfall.UnitChange) string {
 
 // version returns the version after the change, or the one that was removed.
 func version(c landfall.UnitChange) string {
-	uid := string(c.After)
-	if uid == "" {
-		uid = string(c.Before)
-	}
+	uid := string(cmp.Or(c.After, c.Before))
 	if uid == "" || c.Unit.Kind == landfall.StaticUnit || c.Unit.Kind == landfall.ConfigUnit {
 		return uid
 	}

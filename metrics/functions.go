@@ -45,23 +45,18 @@ func newFunctionCalls() functionCalls {
 	labels := []string{"namespace", "function", "version"}
 	return functionCalls{
 		mu: &sync.Mutex{}, versions: map[functionVersion]*callsOf{},
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_function_calls_total",
-			Help: "Calls of functions by version and outcome: succeeded, failed (the function did), busy (refused), canceled " +
-				"(nobody waited), " +
-				"error (it could not be run). Versions beyond the first 200 in use count together, without a name.",
-		}, append(labels, "outcome")),
+		calls: counters("landfall_function_calls_total",
+			"Calls of functions by version and outcome: succeeded, failed (the function did), busy (refused), canceled "+
+				"(nobody waited), error (it could not be run). Versions beyond the first 200 in use count together, without a "+
+				"name.", "namespace", "function", "version", "outcome"),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "landfall_function_duration_seconds",
 			Help:    "How long calls of functions took, refused ones left out.",
 			Buckets: []float64{0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 30, 300},
 		}, labels),
-		unfit: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_function_unfit_total",
-			Help: "Data that does not fit the contract of a function, by version and side: input (refused before anything " +
-				"was run), output " +
-				"(answered all the same).",
-		}, append(labels, "side")),
+		unfit: counters("landfall_function_unfit_total",
+			"Data that does not fit the contract of a function, by version and side: input (refused before anything was "+
+				"run), output (answered all the same).", "namespace", "function", "version", "side"),
 	}
 }
 
@@ -137,17 +132,6 @@ func (m *Metrics) Called(f *landfall.Function, outcome execution.Outcome, took t
 	if outcome != execution.Busy {
 		of.took.Observe(took.Seconds())
 	}
-}
-
-// newNetwork returns the counters for functions that use the network.
-func newNetwork() (asked, bytes *prometheus.CounterVec) {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_function_connections_total",
-			Help: "Connections that functions asked the proxy for, by whether they got one.",
-		}, []string{"allowed"}), prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_function_network_bytes_total",
-			Help: "Bytes of these connections by direction: sent, received.",
-		}, []string{"direction"})
 }
 
 // Asked counts a connection for which a function asked.

@@ -73,12 +73,9 @@ func New(c Config) *Metrics {
 		registry: prometheus.NewRegistry(),
 		deleted:  c.Deleted,
 		logger:   c.Logger,
-		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_deliveries_total",
-			Help: "Webhook deliveries by event (push, pull_request, ping, other) and decision: accepted (it has runs), " +
-				"recorded (there was nothing to run), " +
-				"unmatched (no app has its repository), repeat, refused.",
-		}, []string{"event", "decision"}),
+		deliveries: counters("landfall_deliveries_total",
+			"Webhook deliveries by event (push, pull_request, ping, other) and decision: accepted (it has runs), recorded "+
+				"(there was nothing to run), unmatched (no app has its repository), repeat, refused.", "event", "decision"),
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "landfall_run_step_duration_seconds",
 			Help:    "How long the steps of runs took, each attempt by itself.",
@@ -89,22 +86,19 @@ func New(c Config) *Metrics {
 			Help:    "From the acceptance of a commit to its release.",
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600},
 		}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_gateway_requests_total",
-			Help: "Answers for the hosts of releases by app and status class. The app is empty where there is no such app.",
-		}, []string{"app", "class"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_gateway_response_bytes_total",
-			Help: "Bytes of the bodies of these answers by app.",
-		}, []string{"app"}),
-		firings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "landfall_schedule_firings_total",
-			Help: "Firings of time triggers that this process ended, by state: succeeded, failed, skipped (an earlier one " +
-				"was still running).",
-		}, []string{"state"}),
+		requests: counters("landfall_gateway_requests_total",
+			"Answers for the hosts of releases by app and status class. The app is empty where there is no such "+
+				"app.", "app", "class"),
+		bytes: counters("landfall_gateway_response_bytes_total", "Bytes of the bodies of these answers by app.", "app"),
+		firings: counters("landfall_schedule_firings_total",
+			"Firings of time triggers that this process ended, by state: succeeded, failed, skipped (an earlier one was "+
+				"still running).", "state"),
+		functions: newFunctionCalls(),
+		asked: counters("landfall_function_connections_total",
+			"Connections that functions asked the proxy for, by whether they got one.", "allowed"),
+		proxied: counters("landfall_function_network_bytes_total",
+			"Bytes of these connections by direction: sent, received.", "direction"),
 	}
-	m.functions = newFunctionCalls()
-	m.asked, m.proxied = newNetwork()
 	m.unrecorded = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "landfall_executions_unrecorded_total",
 		Help: "Executions of which no record is kept, because there were more than LANDFALL_MAX_EXECUTION_RATE a second.",
@@ -118,6 +112,11 @@ func New(c Config) *Metrics {
 		m.registry.MustRegister(newState(c))
 	}
 	return m
+}
+
+// counters makes counters that differ by their labels.
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 // Gatherer returns all metrics.

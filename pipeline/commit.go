@@ -104,10 +104,7 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 // isNew reports whether a group version was never a release.
 func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	_, err := tx.Release(ctx, g.App, g.UID)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
-		return true, nil
-	}
-	return false, err
+	return landfall.Is(err, landfall.NotFound), landfall.Ignore(err, landfall.NotFound)
 }
 
 // wantNoRelease reports whether none of the pushes of a run wants a release.

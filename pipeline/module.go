@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -74,11 +75,7 @@ type archiveEntry struct {
 
 // Close implements io.Closer.
 func (b archiveEntry) Close() error {
-	err := b.ReadCloser.Close()
-	if failed := b.archive.Close(); err == nil {
-		err = failed
-	}
-	return err
+	return errors.Join(b.ReadCloser.Close(), b.archive.Close())
 }
 
 func (b builtPlan) checkModule(ctx context.Context, f spec.Function, d preflight.Deployment) error {

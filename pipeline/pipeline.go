@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -121,12 +122,7 @@ func (p *Pipeline) wakeNext(ctx context.Context, app landfall.App) {
 	}
 }
 
-func (p *Pipeline) lease() time.Duration {
-	if p.Lease == 0 {
-		return defaultLease
-	}
-	return p.Lease
-}
+func (p *Pipeline) lease() time.Duration { return cmp.Or(p.Lease, defaultLease) }
 
 // HeartbeatEvery is how often a process with workers calls Heartbeat.
 func (p *Pipeline) HeartbeatEvery() time.Duration { return p.lease() / heartbeatsPerLease }

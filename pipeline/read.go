@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -151,42 +152,29 @@ func (c checkout) readFile(ctx context.Context, f landfall.File) ([]byte, error)
 		return nil, err
 	}
 	data, err := io.ReadAll(r)
-	if closeErr := r.Close(); err == nil {
-		err = closeErr
-	}
-	return data, err
+	return data, errors.Join(err, r.Close())
 }
 
 // checkNamespaces fails for an object that names another namespace than the app's.
 func (s source) checkNamespaces() error {
-	check := func(objects ...spec.Object) error {
-		for _, o := range objects {
-			if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace && o.Namespace != s.app.Namespace {
-				return &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
-					"%s: %s is in the namespace %q, but the app is in %q: leave the namespace out", o.Pos, o.Name, o.Namespace,
-					s.app.Namespace)}
-			}
-		}
-		return nil
-	}
+	var objects []spec.Object
 	for _, f := range s.spec.Functions {
-		if err := check(f.Object); err != nil {
-			return err
-		}
+		objects = append(objects, f.Object)
 	}
 	for _, p := range s.spec.Packages {
-		if err := check(p.Object); err != nil {
-			return err
-		}
+		objects = append(objects, p.Object)
 	}
 	for _, e := range s.spec.Environments {
-		if err := check(e.Object); err != nil {
-			return err
-		}
+		objects = append(objects, e.Object)
 	}
 	for _, t := range s.spec.Triggers {
-		if err := check(t.Object); err != nil {
-			return err
+		objects = append(objects, t.Object)
+	}
+	for _, o := range objects {
+		if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace && o.Namespace != s.app.Namespace {
+			return &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"%s: %s is in the namespace %q, but the app is in %q: leave the namespace out", o.Pos, o.Name, o.Namespace,
+				s.app.Namespace)}
 		}
 	}
 	return nil

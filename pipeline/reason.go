@@ -26,9 +26,6 @@ type errorLine struct {
 	below   string         // it stands below the file to which it belongs: the text that joins both; empty: it does not
 }
 
-// errorLines returns the kinds. The first one that matches counts.
-func errorLines() []*errorLine { return kindsOfErrorLines }
-
 //nolint:gochecknoglobals // a table that is never written: compiled once, not for each line of a build
 var kindsOfErrorLines = []*errorLine{
 	{rank: 6, header: true, pattern: regexp.MustCompile(`^● (Test suite failed to run|Validation Error:)$`)}, // Jest
@@ -159,7 +156,7 @@ var npmLine = &errorLine{rank: 4}
 func kindOf(line string) *errorLine {
 	bare := logPrefix.ReplaceAllString(line, "")
 	tagged := errorTag.FindString(line)
-	for _, kind := range errorLines() {
+	for _, kind := range kindsOfErrorLines {
 		if kind.pattern.MatchString(bare) || tagged != "" && kind.pattern.MatchString(tagged) {
 			return kind
 		}

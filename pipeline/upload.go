@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -52,7 +53,11 @@ func (k storedPlan) store(ctx context.Context) error {
 		if u.Unit.Kind == landfall.StaticUnit && wantNoRelease(pushes) {
 			continue // nobody can reach it; making it accessible stores it
 		}
-		stored, err := k.uploadUnit(ctx, u)
+		upload := k.uploadStatic
+		if u.Unit.Kind == landfall.PackageUnit {
+			upload = k.uploadPackage
+		}
+		stored, err := upload(ctx, u)
 		if err != nil {
 			return err
 		}
@@ -110,13 +115,6 @@ func (a *attempt) reserve(ctx context.Context, own string, shared []string) (ref
 	})
 	crashpoint.Here("upload.reserved")
 	return refused, err
-}
-
-func (k storedPlan) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
-	if u.Unit.Kind == landfall.PackageUnit {
-		return k.uploadPackage(ctx, u)
-	}
-	return k.uploadStatic(ctx, u)
 }
 
 // uploadStatic stores the files of a static unit that no earlier version has, and its manifest.
@@ -378,8 +376,5 @@ func (a *attempt) holds(ctx context.Context, key string, digest landfall.Digest)
 		return false, err
 	}
 	found, err := digestFile(object)
-	if closeErr := object.Close(); err == nil {
-		err = closeErr
-	}
-	return found == digest, err
+	return found == digest, errors.Join(err, object.Close())
 }

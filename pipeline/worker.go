@@ -40,10 +40,7 @@ func (p *Pipeline) Work(ctx context.Context, id string) error {
 		return err
 	})
 	if err != nil {
-		if landfall.KindOf(err) == landfall.Conflict {
-			return nil
-		}
-		return err
+		return landfall.Ignore(err, landfall.Conflict)
 	}
 	defer p.wakeNext(ctx, w.app)
 	crashpoint.Here("run.leased")
@@ -352,7 +349,7 @@ func (a *attempt) giveBack(ctx context.Context, cause error, after time.Duration
 		tx.Enqueue(runs.Topic, a.run.ID, next)
 		return nil
 	})
-	return ignoreLost(err)
+	return landfall.Ignore(err, landfall.Conflict) // the run is over, or another worker holds it
 }
 
 // fail ends the run. It does nothing when the run is over already, or another worker holds it.
@@ -375,13 +372,5 @@ func (a *attempt) fail(ctx context.Context, state landfall.RunState, cause error
 		return a.Runs.End(ctx, tx, a.app, run)
 	})
 	crashpoint.Here("fail.after")
-	return ignoreLost(err)
-}
-
-// ignoreLost returns nil for the error that the run is over, or another worker holds it.
-func ignoreLost(err error) error {
-	if landfall.KindOf(err) == landfall.Conflict {
-		return nil
-	}
-	return err
+	return landfall.Ignore(err, landfall.Conflict) // the run is over, or another worker holds it
 }

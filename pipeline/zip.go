@@ -27,8 +27,8 @@ func (b builtPlan) unzipPackage(ctx context.Context, u versioning.Unit) error {
 
 // unzip returns the files of an archive that is a zip.
 func (d draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFile) ([]builder.ArchiveFile, error) {
-	job := unzipJob(archive, zip)
-	job.inputs = []builder.ArchiveFile{{Path: artifact.ZipFile, File: zip.File}}
+	job := buildJob{what: preflight.ZipName(archive, zip), command: "unzip", outputs: []string{artifact.Folder},
+		unzip: true, inputs: []builder.ArchiveFile{{Path: artifact.ZipFile, File: zip.File}}}
 	job.key = job.digest(nil)
 	made, err := d.runBuild(ctx, job)
 	if err != nil {
@@ -36,9 +36,4 @@ func (d draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFil
 	}
 	d.logf("%s is a zip: the archive is its %s", job.what, landfall.Count(len(made), "file"))
 	return artifact.Deployed(job.what, made)
-}
-
-func unzipJob(archive string, zip builder.ArchiveFile) buildJob {
-	return buildJob{what: preflight.ZipName(archive, zip), command: "unzip", outputs: []string{artifact.Folder},
-		unzip: true}
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,9 +114,7 @@ func (r *Repositories) Create(ctx context.Context, appID, head string) error {
 	if exists(path) {
 		return nil
 	}
-	if head == "" {
-		head = "main"
-	}
+	head = cmp.Or(head, "main")
 	if _, err := landfall.ParseRefName(landfall.BranchPrefix + head); err != nil {
 		return err
 	}

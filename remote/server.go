@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -80,9 +81,7 @@ func New(config Config) *Server {
 	if config.Idle <= 0 {
 		config.Idle = 2 * time.Minute
 	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	return &Server{Config: config, receiving: make(chan struct{}, config.Parallel),
 		sending: make(chan struct{}, config.Parallel)}
 }

@@ -67,24 +67,17 @@ func findIn(ctx context.Context, own map[string]string) groups {
 	for _, controller := range []string{"memory", "pids", "cpu"} {
 		found.homes = append(found.homes, filepath.Join(cgroups, controller, own[controller]))
 	}
-	for _, folder := range ancestors(filepath.Join(cgroups, "memory"), own["memory"]) {
-		if g := (groups{memory: folder, homes: found.homes}); g.canCreate(ctx) {
-			found.memory = folder
-			break
+	first := func(controller string, in func(folder string) groups) string {
+		for _, folder := range ancestors(filepath.Join(cgroups, controller), own[controller]) {
+			if in(folder).canCreate(ctx) {
+				return folder
+			}
 		}
+		return ""
 	}
-	for _, folder := range ancestors(filepath.Join(cgroups, "pids"), own["pids"]) {
-		if g := (groups{processes: folder, homes: found.homes}); g.canCreate(ctx) {
-			found.processes = folder
-			break
-		}
-	}
-	for _, folder := range ancestors(filepath.Join(cgroups, "cpu"), own["cpu"]) {
-		if g := (groups{cpu: folder, homes: found.homes}); g.canCreate(ctx) {
-			found.cpu = folder
-			break
-		}
-	}
+	found.memory = first("memory", func(folder string) groups { return groups{memory: folder, homes: found.homes} })
+	found.processes = first("pids", func(folder string) groups { return groups{processes: folder, homes: found.homes} })
+	found.cpu = first("cpu", func(folder string) groups { return groups{cpu: folder, homes: found.homes} })
 	return found
 }
 

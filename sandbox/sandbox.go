@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -160,21 +161,11 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	const gib = 1 << 30
-	if l.Wall == 0 {
-		l.Wall = 10 * time.Minute
-	}
-	if l.Memory == 0 {
-		l.Memory = 2 * gib
-	}
-	if l.Disk == 0 {
-		l.Disk = 2 * gib
-	}
-	if l.Processes == 0 {
-		l.Processes = 512
-	}
-	if l.Output == 0 {
-		l.Output = 16 << 20
-	}
+	l.Wall = cmp.Or(l.Wall, 10*time.Minute)
+	l.Memory = cmp.Or(l.Memory, 2*gib)
+	l.Disk = cmp.Or(l.Disk, 2*gib)
+	l.Processes = cmp.Or(l.Processes, 512)
+	l.Output = cmp.Or(l.Output, 16<<20)
 	return l
 }
 

@@ -189,7 +189,9 @@ func testDoors(t *testing.T, open opener) {
 		if err == nil || !strings.Contains(err.Error(), "the token team expired on ") {
 			t.Errorf("got %v, want when the token expired", err)
 		}
-		update(t, db, func(tx *store.Tx) error { return tx.CreateSession(ctx, "cookie", team, noon, team.Expires.Add(time.Second)) })
+		update(t, db, func(tx *store.Tx) error {
+			return tx.CreateSession(ctx, "cookie", team, noon, team.Expires.Add(time.Second))
+		})
 		testkit.Must(db.SessionToken(ctx, "cookie", team.Expires.Add(-time.Second)))(t)
 		_, err = db.SessionToken(ctx, "cookie", team.Expires)
 		testkit.Kind(t, "a session of an expired token", err, landfall.Unauthorized)

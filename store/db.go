@@ -75,9 +75,9 @@ type jobEngine interface {
 
 type noticeEngine interface {
 	// notify tells the notices of every process about the change once the transaction is committed.
-	notify(ctx context.Context, tx *Tx, c Change) error
+	notify(ctx context.Context, tx *Tx, c landfall.AppChange) error
 	// notices calls changed after each commit that had a notify, until ctx ends or the connection is lost.
-	notices(ctx context.Context, listening func(), changed func(Change)) error
+	notices(ctx context.Context, listening func(), changed func(landfall.AppChange)) error
 	peerEngine
 }
 
@@ -378,12 +378,6 @@ func scanValue[T any](row scanner) (T, error) {
 
 const changesCounter = "changes"
 
-// Change is a change in what gateways show of an app. Numbers ascend by one in the order of commits.
-type Change struct {
-	Number int64
-	App    string // its id
-}
-
 // Changed notes that something has changed in what gateways show of an app, and returns the change's number.
 func (tx *Tx) Changed(ctx context.Context, app string) (int64, error) {
 	const op landfall.Op = "store.Changed"
@@ -398,16 +392,16 @@ func (tx *Tx) Changed(ctx context.Context, app string) (int64, error) {
 		tx.changed = map[string]bool{}
 	}
 	tx.changed[app] = true
-	return n, tx.engine.notify(ctx, tx, Change{n, app})
+	return n, tx.engine.notify(ctx, tx, landfall.AppChange{Number: n, App: app})
 }
 
 // HasChanged reports whether Changed was called for an app in this transaction.
 func (tx *Tx) HasChanged(app string) bool { return tx.changed[app] }
 
-// Notices calls listening, and after that it calls changed for each committed Change of this or another process. It
-// returns when ctx ends, or when the connection is lost; then notices may have been lost, too. On SQLite, where there
-// is no other process, it only waits.
-func (db *DB) Notices(ctx context.Context, listening func(), changed func(Change)) error {
+// Notices calls listening, and after that it calls changed for each committed landfall.AppChange of this or another
+// process. It returns when ctx ends, or when the connection is lost; then notices may have been lost, too. On SQLite,
+// where there is no other process, it only waits.
+func (db *DB) Notices(ctx context.Context, listening func(), changed func(landfall.AppChange)) error {
 	return classify("store.Notices", db.engine.notices(ctx, listening, changed))
 }
 
@@ -436,8 +430,8 @@ func (q queries) Changes(ctx context.Context) (int64, error) {
 }
 
 // ChangesSince returns the newest change of each app that has one after a number, in the order of numbers.
-func (q queries) ChangesSince(ctx context.Context, number int64) ([]Change, error) {
-	return list(ctx, q, "store.ChangesSince", func(row scanner) (c Change, err error) {
+func (q queries) ChangesSince(ctx context.Context, number int64) ([]landfall.AppChange, error) {
+	return list(ctx, q, "store.ChangesSince", func(row scanner) (c landfall.AppChange, err error) {
 		err = row.Scan(&c.Number, &c.App)
 		return c, err
 	}, `SELECT changed, id FROM apps WHERE changed > $1 ORDER BY changed`, number)

@@ -54,7 +54,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	pair := storetest.NewPair(t)
 	db := storetest.Open(t, pair.URL)
 	listening, deaf := make(chan bool, 1), make(chan error, 1)
-	go func() { deaf <- db.Notices(t.Context(), func() { listening <- true }, func(store.Change) {}) }()
+	go func() { deaf <- db.Notices(t.Context(), func() { listening <- true }, func(landfall.AppChange) {}) }()
 	receive(t, "the start of listening", listening)
 	o := own(t, db)
 	receive(t, "ownership", o.owned)

@@ -394,7 +394,7 @@ func (e *postgres) running(ctx context.Context, process string) ([]runningJob, e
 		selectRunning+` AND attempted_by[array_length(attempted_by, 1)] = $1`, process)
 }
 
-func (e *postgres) notify(ctx context.Context, tx *Tx, c Change) error {
+func (e *postgres) notify(ctx context.Context, tx *Tx, c landfall.AppChange) error {
 	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, $2)`, changesChannel,
 		fmt.Sprintf(changeFormat, c.Number, c.App))
 }
@@ -422,7 +422,7 @@ func (e *postgres) acknowledged(ctx context.Context, except string) (int64, erro
 	return seen, err
 }
 
-func (e *postgres) notices(ctx context.Context, listening func(), changed func(Change)) error {
+func (e *postgres) notices(ctx context.Context, listening func(), changed func(landfall.AppChange)) error {
 	pooled, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -438,7 +438,7 @@ func (e *postgres) notices(ctx context.Context, listening func(), changed func(C
 		if err != nil {
 			return err
 		}
-		var c Change
+		var c landfall.AppChange
 		if _, err := fmt.Sscanf(notice.Payload, changeFormat, &c.Number, &c.App); err != nil {
 			return fmt.Errorf("a notice that says %q", notice.Payload)
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	config.ConnConfig.DialFunc = dialer().DialContext
-	if config.PingTimeout == 0 {
-		config.PingTimeout = answerLimit
-	}
+	config.PingTimeout = cmp.Or(config.PingTimeout, answerLimit)
 	e := &postgres{}
 	config.ConnConfig.OnPgError = e.leaveReadOnly(config.ConnConfig.OnPgError)
 	if e.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {

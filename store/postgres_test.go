@@ -71,7 +71,8 @@ func TestPostgresNotices(t *testing.T) {
 	defer cancel()
 	heard, lost := make(chan string, 100), make(chan error, 100)
 	listen := func() {
-		lost <- b.Notices(ctx, func() { heard <- "listening" }, func(c store.Change) { heard <- fmt.Sprint(c.Number, c.App) })
+		changed := func(c landfall.AppChange) { heard <- fmt.Sprint(c.Number, c.App) }
+		lost <- b.Notices(ctx, func() { heard <- "listening" }, changed)
 	}
 	change := func() { update(t, a, func(tx *store.Tx) error { return second(tx.Changed(t.Context(), "shop-id")) }) }
 	go listen()

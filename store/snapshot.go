@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -141,10 +142,7 @@ func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows i
 		// The workers of the runs were other processes, so the leases end.
 		return tx.exec(ctx, "store.Fill", `UPDATE runs SET lease = 0 WHERE finished = 0`)
 	})
-	if closeErr := db.Close(); err == nil {
-		err = closeErr
-	}
-	return rows, err
+	return rows, errors.Join(err, db.Close())
 }
 
 // checkEmpty fails with Conflict when a table has rows.

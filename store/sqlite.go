@@ -251,13 +251,13 @@ func (e *sqliteFile) lead(ctx context.Context, _ *leadership, leading func()) er
 	return ctx.Err()
 }
 
-func (e *sqliteFile) notify(context.Context, *Tx, Change) error { return nil }
+func (e *sqliteFile) notify(context.Context, *Tx, landfall.AppChange) error { return nil }
 
 func (e *sqliteFile) acknowledge(context.Context, string, int64) error { return nil }
 
 func (e *sqliteFile) acknowledged(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
-func (e *sqliteFile) notices(ctx context.Context, _ func(), _ func(Change)) error {
+func (e *sqliteFile) notices(ctx context.Context, _ func(), _ func(landfall.AppChange)) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -209,7 +209,7 @@ func testUpdate(t *testing.T, open opener) {
 		testkit.Same(t, "at the end", testkit.Must(db.Changes(ctx))(t), workers*times)
 		update(t, db, func(tx *store.Tx) error { return second(tx.Changed(ctx, app.ID)) })
 		testkit.Same(t, "what changed last", testkit.Must(db.ChangesSince(ctx, workers*times))(t),
-			[]store.Change{{Number: workers*times + 1, App: app.ID}})
+			[]landfall.AppChange{{Number: workers*times + 1, App: app.ID}})
 		testkit.Same(t, "what changed since", len(testkit.Must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
 	})
 	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for

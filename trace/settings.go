@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -100,9 +101,7 @@ func (e environment) endpoint(usual string) (string, error) {
 	if name == ofAll+"ENDPOINT" {
 		u = u.JoinPath("v1", "traces")
 	}
-	if u.Path == "" {
-		u.Path = "/"
-	}
+	u.Path = cmp.Or(u.Path, "/")
 	return u.String(), nil
 }
 

@@ -21,6 +21,11 @@ func (r *refusal) Error() string { return r.detail }
 // Unwrap returns the cause.
 func (r *refusal) Unwrap() error { return r.cause }
 
+// unread refuses a request without reading what is left of its body.
+func unread(status int, detail string, cause error) error {
+	return &refusal{status: status, detail: detail, cause: cause, unread: true}
+}
+
 // malformed refuses a malformed payload with a good signature.
 func malformed(err error) error {
 	return &refusal{status: http.StatusBadRequest, detail: landfall.MessageOf(err), cause: err}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"errors"
 	"mime"
 	"net/http"
@@ -15,42 +16,34 @@ import (
 // and the signature.
 func checkHead(r *http.Request) (form bool, signature []byte, err error) {
 	if r.Method != http.MethodPost {
-		return false, nil, &refusal{
-			status: http.StatusMethodNotAllowed, detail: "webhooks are received by POST", unread: true,
-		}
+		return false, nil, unread(http.StatusMethodNotAllowed, "webhooks are received by POST", nil)
 	}
 	contentType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	form = contentType == "application/x-www-form-urlencoded"
 	if err != nil || (contentType != "application/json" && !form) {
-		return false, nil, &refusal{
-			status: http.StatusUnsupportedMediaType, unread: true, cause: err,
-			detail: "the content type must be application/json or application/x-www-form-urlencoded",
-		}
+		return false, nil, unread(http.StatusUnsupportedMediaType,
+			"the content type must be application/json or application/x-www-form-urlencoded", err)
 	}
 	signature, wrong := signatureOf(r.Header)
 	if wrong != "" {
-		return false, nil, &refusal{status: http.StatusUnauthorized, unread: true, detail: wrong}
+		return false, nil, unread(http.StatusUnauthorized, wrong, nil)
 	}
 	if r.ContentLength > MaxBody {
-		return false, nil, tooLarge(true)
+		return false, nil, tooLarge()
 	}
 	return form, signature, nil
 }
 
-func tooLarge(unread bool) error {
-	return &refusal{status: http.StatusRequestEntityTooLarge, detail: "a payload has at most 25 MiB", unread: unread}
+func tooLarge() error {
+	return unread(http.StatusRequestEntityTooLarge, "a payload has at most 25 MiB", nil)
 }
 
 // read reads the raw body into the buffer.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, buffer *bodyBuffer) error {
-	timeout := h.BodyTimeout
-	if timeout == 0 {
-		timeout = BodyTimeout
-	}
 	// The deadline belongs to the connection: it uses the machine's clock, and must not outlast the body. A writer
 	// without deadlines has no connection.
 	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Now().Add(timeout))
+	_ = connection.SetReadDeadline(time.Now().Add(cmp.Or(h.BodyTimeout, BodyTimeout)))
 	err := buffer.fill(http.MaxBytesReader(w, r.Body, MaxBody))
 	_ = connection.SetReadDeadline(time.Time{})
 
@@ -60,15 +53,11 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, buffer *bodyBuffe
 	case err == nil || refused:
 		return err
 	case large:
-		return tooLarge(true)
+		return tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &refusal{
-			status: http.StatusRequestTimeout, detail: "the body did not arrive in time", cause: err, unread: true,
-		}
+		return unread(http.StatusRequestTimeout, "the body did not arrive in time", err)
 	default:
-		return &refusal{
-			status: http.StatusBadRequest, detail: "the body could not be read to its end", cause: err, unread: true,
-		}
+		return unread(http.StatusBadRequest, "the body could not be read to its end", err)
 	}
 }
 

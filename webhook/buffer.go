@@ -45,10 +45,7 @@ func (h *bodyBuffer) take(n int64) error {
 	}
 	if h.budget.used.Add(n) > limit {
 		h.budget.used.Add(-n)
-		return &refusal{
-			status: http.StatusServiceUnavailable, detail: "too many payloads are arriving; deliver it again later",
-			unread: true,
-		}
+		return unread(http.StatusServiceUnavailable, "too many payloads are arriving; deliver it again later", nil)
 	}
 	h.mine += n
 	return nil

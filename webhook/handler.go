@@ -154,10 +154,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 	if err != nil {
 		return none, false, err
 	}
-	hold := &bodyBuffer{budget: &h.memory, limit: h.Budget}
-	if hold.limit == 0 {
-		hold.limit = DefaultBudget
-	}
+	hold := &bodyBuffer{budget: &h.memory, limit: cmp.Or(h.Budget, DefaultBudget)}
 	defer hold.release()
 	if err := h.read(w, r, hold); err != nil {
 		return none, false, err

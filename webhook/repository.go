@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -45,11 +46,8 @@ func (p *repositoryPayload) parse(event string) (Repository, error) {
 	if !isName(r.Name) {
 		return Repository{}, invalid(event, "repository.name", nil)
 	}
-	for _, address := range []string{p.CloneURL, p.HTMLURL, p.GitURL, p.SSHURL} {
-		if address != "" {
-			r.URLs = append(r.URLs, address)
-		}
-	}
+	r.URLs = slices.DeleteFunc([]string{p.CloneURL, p.HTMLURL, p.GitURL, p.SSHURL},
+		func(address string) bool { return address == "" })
 	return r, nil
 }
 
@@ -60,15 +58,8 @@ func isName(s string) bool { return repositoryName.MatchString(s) && strings.Tri
 // address that does not end in the repository's owner and name never matches, whatever a payload says.
 func (r Repository) Matches(address string) bool {
 	wanted := normalAddress(address)
-	if !strings.HasSuffix(wanted, strings.ToLower("/"+r.Owner+"/"+r.Name)) {
-		return false
-	}
-	for _, u := range r.URLs {
-		if normalAddress(u) == wanted {
-			return true
-		}
-	}
-	return false
+	return strings.HasSuffix(wanted, strings.ToLower("/"+r.Owner+"/"+r.Name)) &&
+		slices.ContainsFunc(r.URLs, func(u string) bool { return normalAddress(u) == wanted })
 }
 
 // normalAddress returns the part of a repository's address that identifies it, "host:port/owner/name", or "" for a text

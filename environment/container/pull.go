@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,10 +106,7 @@ func (w schemeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // check checks the sizes that an image announces, to which its bytes are held.
 func (r Registries) check(image v1.Image) error {
 	limits := Limits{}.withDefaults()
-	left := r.Bytes
-	if left == 0 {
-		left = 1 << 30
-	}
+	left := cmp.Or(r.Bytes, 1<<30)
 	manifest, err := image.Manifest()
 	switch {
 	case err != nil:

@@ -27,11 +27,7 @@ func (r Requests) Accept(ctx context.Context, named landfall.Reference,
 	if err != nil {
 		return landfall.Execution{}, err
 	}
-	in := event.New()
-	in.SetID(uuid.NewString())
-	in.SetSource("/api/v1/executions")
-	in.SetType("dev.landfall.invoke")
-	in.SetTime(time.Now())
+	in := event.Of(uuid.NewString(), "/api/v1/executions", "dev.landfall.invoke", time.Now())
 	if len(input) > 0 {
 		in.SetDataContentType("application/json")
 		in.DataEncoded = input

@@ -22,20 +22,11 @@ import (
 //
 // What an Authorization header says is for the control host, and no function gets it.
 func (g *Gateway) Fire(w http.ResponseWriter, r *http.Request) {
-	c := page.Writer{ResponseWriter: w}
-	g.count(g.fire(&c, r), &c)
+	g.count(w, r, (*Gateway).fire)
 }
 
 // fire answers as Fire, and returns the app that it was for; none when there is no such app.
-func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
-	h := w.Header()
-	h["X-Content-Type-Options"] = g.nosniff
-	table := g.registry.Table()
-	if table == nil {
-		h.Set("Retry-After", "1")
-		page.Write(w, r, pageStarting())
-		return ""
-	}
+func (g *Gateway) fire(w http.ResponseWriter, r *http.Request, table *registry.Table) (app string) {
 	below, ok := strings.CutPrefix(r.URL.Path, registry.TriggerPath)
 	if !ok {
 		page.Write(w, r, pageNoTrigger())
@@ -55,7 +46,7 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 	}
 	t := named[0]
 	if t.Kind != landfall.HTTPTrigger && r.Method != http.MethodPost {
-		h.Set("Allow", http.MethodPost)
+		w.Header().Set("Allow", http.MethodPost)
 		page.Write(w, r, pageOtherMethods())
 		return app
 	}

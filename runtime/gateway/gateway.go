@@ -108,10 +108,10 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{
-		registry: c.Registry, hosts: hosts, guard: guard, files: served, log: c.Log, answered: c.Answered, nosniff: []string{"nosniff"},
-		functions: functions.New(functions.Config{
-			Caller: c.Functions, Guard: guard, Hosts: hosts, MaxRequest: c.MaxRequest, MaxRequests: c.MaxRequests, BodyTimeout: c.BodyTimeout,
-			Scheme: c.Scheme, Log: c.Log, Redact: c.Redact, Tracer: c.Tracer,
+		registry: c.Registry, hosts: hosts, guard: guard, files: served, log: c.Log, answered: c.Answered,
+		nosniff: []string{"nosniff"}, functions: functions.New(functions.Config{
+			Caller: c.Functions, Guard: guard, Hosts: hosts, MaxRequest: c.MaxRequest, MaxRequests: c.MaxRequests,
+			BodyTimeout: c.BodyTimeout, Scheme: c.Scheme, Log: c.Log, Redact: c.Redact, Tracer: c.Tracer,
 		}),
 	}, nil
 }
@@ -140,14 +140,24 @@ func (g *Gateway) Cache() files.Cache { return g.files.Cache() }
 
 // ServeHTTP answers for the hosts of releases: the routes of a release first, then its files.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := page.Writer{ResponseWriter: w}
-	g.count(g.answer(&c, r), &c)
+	g.count(w, r, (*Gateway).answer)
 }
 
-// count tells what an answer for an app was. It cuts the connection when the answer broke off, or when there is none
-// because the client is taken for gone: net/http would answer 200 with nothing, and one that only says no more still
-// listens.
-func (g *Gateway) count(app string, c *page.Writer) {
+// count answers a request as soon as the table is there, and tells what the answer for an app was. It cuts the
+// connection when the answer broke off, or when there is none because the client is taken for gone: net/http would
+// answer 200 with nothing, and one that only says no more still listens.
+func (g *Gateway) count(w http.ResponseWriter, r *http.Request,
+	answer func(*Gateway, http.ResponseWriter, *http.Request, *registry.Table) (app string)) {
+	c := page.Writer{ResponseWriter: w}
+	h := w.Header()
+	h["X-Content-Type-Options"] = g.nosniff
+	var app string
+	if table := g.registry.Table(); table != nil {
+		app = answer(g, &c, r, table)
+	} else {
+		h.Set("Retry-After", "1")
+		page.Write(&c, r, pageStarting())
+	}
 	if g.answered != nil && c.Status != 0 { // else the client went away, and got none
 		g.answered(app, c.Status, c.Bytes)
 	}
@@ -157,22 +167,14 @@ func (g *Gateway) count(app string, c *page.Writer) {
 }
 
 // answer answers a request, and returns the app whose host it was for; none when there is no such app.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
-	h := w.Header()
-	h["X-Content-Type-Options"] = g.nosniff
-	table := g.registry.Table()
-	if table == nil {
-		h.Set("Retry-After", "1")
-		page.Write(w, r, pageStarting())
-		return ""
-	}
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, table *registry.Table) (app string) {
 	host := g.hosts.Classify(r.Host)
 	if host.Kind != hostname.Release {
 		page.Write(w, r, pageUnknownHost())
 		return ""
 	}
 	if host.Selector != "" {
-		h.Set("X-Robots-Tag", "noindex")
+		w.Header().Set("X-Robots-Tag", "noindex")
 	}
 	found, app, ok := g.resolve(w, r, table, host)
 	if ok {

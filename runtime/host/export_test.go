@@ -24,7 +24,7 @@ func (h *Host) TidyAt(now time.Time, needed map[string]*landfall.Function) error
 func (h *Host) WarmUp(ctx context.Context, table *registry.Table) { h.warmUp(ctx, table) }
 
 // SetMaxBytes is for a disk that is too small all of a sudden.
-func (h *Host) SetMaxBytes(n int64) { h.maxBytes = n }
+func (h *Host) SetMaxBytes(n int64) { h.MaxBytes = n }
 
 // WantedWarm returns how many processes of each function are kept warm.
 func WantedWarm(live map[string]*landfall.Function) map[*landfall.Function]int {

@@ -33,13 +33,7 @@ type Config struct {
 
 // Host runs functions on this machine. Its methods may be called at the same time.
 type Host struct {
-	runner    *runner.Runner
-	packages  *packages.Cache
-	network   *Network
-	secrets   *secret.Keeper
-	redactors *Redactors
-	maxBytes  int64
-	logger    *slog.Logger
+	Config
 
 	began     time.Time
 	preparing sync.WaitGroup
@@ -53,10 +47,9 @@ type Host struct {
 
 // New returns a host. The caller closes it.
 func New(c Config) *Host {
+	c.Redactors = cmp.Or(c.Redactors, &Redactors{})
 	return &Host{
-		runner: c.Runner, packages: c.Packages, network: c.Network, secrets: c.Secrets,
-		redactors: cmp.Or(c.Redactors, &Redactors{}), maxBytes: c.MaxBytes, logger: c.Logger,
-		began: time.Now(), ending: make(chan struct{}), ready: map[string]*placed{}, opening: map[string]int{},
+		Config: c, began: time.Now(), ending: make(chan struct{}), ready: map[string]*placed{}, opening: map[string]int{},
 	}
 }
 
@@ -82,13 +75,13 @@ func (h *Host) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	f := p.function
 	f.Resources = c.Function.Resources // of the trigger, which the others of the function need not have
 	f.Resources.KeepWarm = h.keptWarm(f.ID)
-	return h.runner.Run(ctx, f, c)
+	return h.Runner.Run(ctx, f, c)
 }
 
 // Close ends what runs, and what is being made ready. Nothing may be called any more.
 func (h *Host) Close() {
 	close(h.ending)
-	h.runner.Close()
+	h.Runner.Close()
 	h.preparing.Wait()
 }
 
@@ -107,11 +100,11 @@ func (h *Host) place(ctx context.Context, f *landfall.Function) (*placed, error)
 		return nil, err
 	}
 	ready := runner.Function{Function: *f, Args: args, Dir: u.dir, Env: variables(f), Form: form}
-	if f.Network && h.network != nil {
-		ready.Proxy = h.network.proxy(f, h.logger)
+	if f.Network && h.Network != nil {
+		ready.Proxy = h.Network.proxy(f, h.Logger)
 	}
 	if u.env.Modules() {
-		if ready.Module, err = h.runner.Modules.Load(ctx, filepath.Join(u.dir, args[0])); err != nil {
+		if ready.Module, err = h.Runner.Modules.Load(ctx, filepath.Join(u.dir, args[0])); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +117,7 @@ func (h *Host) place(ctx context.Context, f *landfall.Function) (*placed, error)
 		ready.Env = maps.Clone(root.Env)
 		maps.Copy(ready.Env, variables(f))
 	}
-	if err := reveal(h.secrets, f, &ready); err != nil {
+	if err := reveal(h.Secrets, f, &ready); err != nil {
 		return nil, err
 	}
 	return h.called(f.ID, &placed{function: ready, folder: u.folder}), nil
@@ -150,7 +143,7 @@ func (h *Host) unpack(ctx context.Context, f *landfall.Function) (unpacked, erro
 	}
 	u := unpacked{env: env, folder: folderOf(f, env)}
 	h.open(u.folder)
-	u.dir, err = h.packages.Open(ctx, u.folder, packages.Archive{Key: f.Package.Key, Digest: f.Package.Digest},
+	u.dir, err = h.Packages.Open(ctx, u.folder, packages.Archive{Key: f.Package.Key, Digest: f.Package.Digest},
 		env.Install)
 	if err != nil {
 		h.opened(u.folder)
@@ -196,7 +189,7 @@ func (h *Host) placeModules(ctx context.Context, functions map[string]*landfall.
 		}
 		p, err := h.place(ctx, f)
 		if err != nil {
-			h.logger.WarnContext(ctx, "a function is not ready yet", "function", f.Name, "version", f.Version, "error", err)
+			h.Logger.WarnContext(ctx, "a function is not ready yet", "function", f.Name, "version", f.Version, "error", err)
 			continue
 		}
 		h.leave(p)
@@ -211,7 +204,7 @@ func (h *Host) called(id string, made *placed) *placed {
 	p := h.ready[id]
 	if p == nil && made != nil {
 		p, h.ready[id] = made, made
-		h.redactors.set(id, made.function.Hide)
+		h.Redactors.set(id, made.function.Hide)
 	}
 	if p != nil {
 		p.calls++

@@ -30,7 +30,7 @@ func (h *Host) Tidy(ctx context.Context, table func() *registry.Table) error {
 			return nil
 		case now := <-tick.C:
 			if err := h.tidy(now, table().Functions()); err != nil {
-				h.logger.WarnContext(ctx, "unpacked packages stay", "error", err)
+				h.Logger.WarnContext(ctx, "unpacked packages stay", "error", err)
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func (h *Host) Tidy(ctx context.Context, table func() *registry.Table) error {
 func (h *Host) tidy(now time.Time, needed map[string]*landfall.Function) error {
 	h.forgetUnneeded(now, needed)
 	inherited := h.inherited(now, needed)
-	return h.packages.Keep(func() map[string]bool {
+	return h.Packages.Keep(func() map[string]bool {
 		folders := h.folders()
 		maps.Copy(folders, inherited)
 		return folders
@@ -52,10 +52,10 @@ func (h *Host) tidy(now time.Time, needed map[string]*landfall.Function) error {
 // they stay as long as those that were called once, while there is room for all.
 func (h *Host) inherited(now time.Time, needed map[string]*landfall.Function) map[string]bool {
 	var all int64
-	for _, size := range h.packages.Sizes() {
+	for _, size := range h.Packages.Sizes() {
 		all += size
 	}
-	if now.Sub(h.began) >= keepUnused || (h.maxBytes > 0 && all > h.maxBytes) {
+	if now.Sub(h.began) >= keepUnused || (h.MaxBytes > 0 && all > h.MaxBytes) {
 		return nil
 	}
 	folders := map[string]bool{}
@@ -86,15 +86,15 @@ func (h *Host) forgetUnneeded(now time.Time, needed map[string]*landfall.Functio
 
 // forget ends what runs of a function, which its next call places again. The caller holds the lock.
 func (h *Host) forget(id string) {
-	h.runner.Forget(id)
+	h.Runner.Forget(id)
 	delete(h.ready, id)
-	h.redactors.set(id, nil)
+	h.Redactors.set(id, nil)
 }
 
 // forgetUnused forgets functions of which nothing runs, those that were not called for longest first: what was not
 // called for long, and what has more than its share of the disk. The caller holds the lock.
 func (h *Host) forgetUnused(now time.Time) {
-	sizes, users := h.packages.Sizes(), map[string]int{}
+	sizes, users := h.Packages.Sizes(), map[string]int{}
 	var all int64
 	for _, size := range sizes {
 		all += size
@@ -102,7 +102,7 @@ func (h *Host) forgetUnused(now time.Time) {
 	var unused []string
 	for id, p := range h.ready {
 		users[p.folder]++
-		processes, _ := h.runner.Count(id)
+		processes, _ := h.Runner.Count(id)
 		if p.calls == 0 && processes == 0 && now.Sub(p.used) >= keepUnneeded {
 			unused = append(unused, id)
 		}
@@ -110,7 +110,7 @@ func (h *Host) forgetUnused(now time.Time) {
 	slices.SortFunc(unused, func(a, b string) int { return h.ready[a].used.Compare(h.ready[b].used) })
 	for _, id := range unused {
 		p := h.ready[id]
-		if now.Sub(p.used) < keepUnused && (h.maxBytes == 0 || all <= h.maxBytes) {
+		if now.Sub(p.used) < keepUnused && (h.MaxBytes == 0 || all <= h.MaxBytes) {
 			return
 		}
 		users[p.folder]--

@@ -33,7 +33,7 @@ func NewTrials(c Config) (*Trials, error) {
 func (t *Trials) Try(ctx context.Context, f landfall.Function, e event.Event) (event.Event, error) {
 	f.Secrets = slices.Clone(f.Secrets)
 	for i, s := range f.Secrets {
-		sealed, err := t.host.secrets.Seal(secret.Owner{Name: s.Name}, secret.StandIn)
+		sealed, err := t.host.Secrets.Seal(secret.Owner{Name: s.Name}, secret.StandIn)
 		if err != nil {
 			return event.Event{}, err
 		}

@@ -60,7 +60,7 @@ func (h *Host) warmUp(ctx context.Context, table *registry.Table) {
 	}
 	for _, w := range wanted {
 		if err := h.warmOne(ctx, w); err != nil && ctx.Err() == nil {
-			h.logger.WarnContext(ctx, "a function is not kept warm", "function", w.function.Name, "version", w.function.Version,
+			h.Logger.WarnContext(ctx, "a function is not kept warm", "function", w.function.Name, "version", w.function.Version,
 				"error", err)
 		}
 	}
@@ -75,7 +75,7 @@ func (h *Host) warmOne(ctx context.Context, w warmTarget) error {
 	function := p.function
 	function.Resources = w.function.Resources
 	function.Resources.KeepWarm = w.processes
-	return h.runner.Warm(function)
+	return h.Runner.Warm(function)
 }
 
 // warmTarget is how many processes of a function are kept warm.

@@ -184,10 +184,7 @@ func (h *Handler) digest(w http.ResponseWriter, r *http.Request, namespace, name
 // holding returns the version of a function whose image has a digest, and that image: one that was made before, else it
 // makes those of the newest versions that could be made when they were tried last. NotFound when there is none.
 func (h *Handler) holding(r *http.Request, namespace, name string, d landfall.Digest) (Function, *image, error) {
-	names, err := h.Names(r.Context(), namespace, name)
-	if err == nil {
-		err = h.Admit(r, &names.App)
-	}
+	names, err := h.names(r, namespace, name)
 	if err != nil {
 		return Function{}, nil, err
 	}
@@ -248,10 +245,7 @@ var tagName = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 
 // tags answers with a page of what a function's versions are called.
 func (h *Handler) tags(w http.ResponseWriter, r *http.Request, namespace, name string) error {
-	names, err := h.Names(r.Context(), namespace, name)
-	if err == nil {
-		err = h.Admit(r, &names.App)
-	}
+	names, err := h.names(r, namespace, name)
 	if err != nil {
 		return hidden(err, nameUnknown)
 	}
@@ -284,11 +278,7 @@ func (h *Handler) tags(w http.ResponseWriter, r *http.Request, namespace, name s
 
 // referrers answers with the list of what refers to a manifest, which is nothing: there are only images.
 func (h *Handler) referrers(w http.ResponseWriter, r *http.Request, namespace, name, digest string) error {
-	names, err := h.Names(r.Context(), namespace, name)
-	if err == nil {
-		err = h.Admit(r, &names.App)
-	}
-	if err != nil {
+	if _, err := h.names(r, namespace, name); err != nil {
 		return hidden(err, nameUnknown)
 	}
 	if _, err := landfall.ParseDigest(digest); err != nil {
@@ -304,6 +294,15 @@ func (h *Handler) referrers(w http.ResponseWriter, r *http.Request, namespace, n
 		return err
 	}
 	return answer(w, string(types.OCIImageIndex), body)
+}
+
+// names finds the names of a function's images for a request that may read them.
+func (h *Handler) names(r *http.Request, namespace, name string) (Names, error) {
+	names, err := h.Names(r.Context(), namespace, name)
+	if err != nil {
+		return names, err
+	}
+	return names, h.Admit(r, &names.App)
 }
 
 func invalidDigest(err error) error {

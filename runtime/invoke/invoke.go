@@ -159,7 +159,8 @@ func StatusOf(err error) int {
 			return http.StatusServiceUnavailable
 		case function.ReasonTimeout:
 			return http.StatusGatewayTimeout
-		case function.ReasonExit, function.ReasonMemory, function.ReasonProtocol, function.ReasonTooLarge, function.ReasonLost:
+		case function.ReasonExit, function.ReasonMemory, function.ReasonProtocol, function.ReasonTooLarge,
+			function.ReasonLost:
 		}
 		return http.StatusBadGateway
 	}
@@ -240,25 +241,17 @@ func (e *statusError) Error() string { return e.message }
 
 // problem answers with problem details (RFC 9457).
 func problem(w http.ResponseWriter, err error) {
-	status, detail, kind := http.StatusInternalServerError, landfall.MessageOf(err), landfall.KindOf(err)
-	if e, ok := errors.AsType[*statusError](err); ok {
+	detail, kind := landfall.MessageOf(err), landfall.KindOf(err)
+	status := kind.HTTPStatus()
+	switch e, own := errors.AsType[*statusError](err); {
+	case own:
 		status, detail, kind = e.status, e.message, landfall.NotFound
-	} else {
-		switch kind {
-		case landfall.Invalid:
-			status = http.StatusBadRequest
-		case landfall.NotFound:
-			status = http.StatusNotFound
-		case landfall.Forbidden:
-			status = http.StatusForbidden
-		case landfall.Unauthorized:
-			status = http.StatusUnauthorized
-			w.Header().Set(auth.Challenge())
-		case landfall.Unavailable, landfall.Canceled:
-			status = http.StatusServiceUnavailable
-			w.Header().Set("Retry-After", "1")
-		case landfall.Internal, landfall.Conflict:
-		}
+	case kind == landfall.Unauthorized:
+		w.Header().Set(auth.Challenge())
+	case status == http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	case kind == landfall.Conflict: // it is nothing that the caller could resolve
+		status = http.StatusInternalServerError
 	}
 	write(w, status, "application/problem+json", struct {
 		Title  string `json:"title"`

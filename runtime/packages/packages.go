@@ -5,6 +5,7 @@
 package packages
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -81,12 +82,7 @@ func New(dir string, source Opener, limits Limits) (*Cache, error) {
 // one, the cache begins empty.
 func Reopen(dir, key string, source Opener, limits Limits) (*Cache, error) {
 	const files, size = 50_000, 2 << 30
-	if limits.Files == 0 {
-		limits.Files = files
-	}
-	if limits.Bytes == 0 {
-		limits.Bytes = size
-	}
+	limits = Limits{Files: cmp.Or(limits.Files, files), Bytes: cmp.Or(limits.Bytes, size)}
 	c := &Cache{dir: dir, source: source, limits: limits, made: map[string]*folder{}}
 	if err := errors.Join(os.MkdirAll(dir, folderMode), c.takeOver(key)); err != nil {
 		return nil, &landfall.Error{Op: "packages.New", Message: "the folder of unpacked packages cannot be used", Err: err}

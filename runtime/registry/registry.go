@@ -33,22 +33,16 @@ type Journal interface {
 	// Changes returns the number of the newest change of what Apps shows: they ascend by one.
 	Changes(ctx context.Context) (int64, error)
 	// ChangesSince returns the newest change of each app that has one behind a number.
-	ChangesSince(ctx context.Context, number int64) ([]Change, error)
+	ChangesSince(ctx context.Context, number int64) ([]landfall.AppChange, error)
 }
 
 // Peers are the processes that share a Source.
 type Peers interface {
 	// Notices calls listening, and from then on changed for each change that other processes make, until ctx ends or it
 	// cannot hear any more. Without peers it only waits.
-	Notices(ctx context.Context, listening func(), changed func(Change)) error
+	Notices(ctx context.Context, listening func(), changed func(landfall.AppChange)) error
 	// Beat tells them that all changes up to a number are shown here.
 	Beat(ctx context.Context, seen int64) error
-}
-
-// Change is one change of an app.
-type Change struct {
-	Number int64
-	App    string // its id
 }
 
 // Registry keeps the newest table. While its Source fails it keeps the table that it has; what it could not read of one
@@ -210,7 +204,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	if interval <= 0 {
 		interval = DefaultInterval
 	}
-	heard := make(chan Change, maxHeard)
+	heard := make(chan landfall.AppChange, maxHeard)
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { r.listen(ctx, interval, heard) })
@@ -253,16 +247,16 @@ func (r *Registry) told(ctx context.Context, seen int64, err error) {
 	}
 }
 
-// listen passes on what Peers give notice of. The zero Change stands for all that was lost.
-func (r *Registry) listen(ctx context.Context, interval time.Duration, heard chan<- Change) {
-	pass := func(c Change) {
+// listen passes on what Peers give notice of. The zero AppChange stands for all that was lost.
+func (r *Registry) listen(ctx context.Context, interval time.Duration, heard chan<- landfall.AppChange) {
+	pass := func(c landfall.AppChange) {
 		select {
 		case heard <- c:
 		default: // the next one will not be the successor of the last one
 		}
 	}
 	for {
-		err := r.Peers.Notices(ctx, func() { pass(Change{}) }, pass)
+		err := r.Peers.Notices(ctx, func() { pass(landfall.AppChange{}) }, pass)
 		if err != nil && ctx.Err() == nil && r.Log != nil {
 			r.Log.WarnContext(ctx, "changes are found by polling", "error", err)
 		}
@@ -275,7 +269,9 @@ func (r *Registry) listen(ctx context.Context, interval time.Duration, heard cha
 }
 
 // hear refreshes the apps of a notice and of those that wait behind it, and returns what is seen then.
-func (r *Registry) hear(ctx context.Context, seen int64, c Change, more <-chan Change) (int64, error) {
+func (r *Registry) hear(
+	ctx context.Context, seen int64, c landfall.AppChange, more <-chan landfall.AppChange,
+) (int64, error) {
 	last := seen
 	apps := map[string]int64{}
 	for {
@@ -294,7 +290,7 @@ func (r *Registry) hear(ctx context.Context, seen int64, c Change, more <-chan C
 	}
 	var failed error
 	for id, number := range apps {
-		failed = cmp.Or(failed, r.catchUp(ctx, Change{number, id}))
+		failed = cmp.Or(failed, r.catchUp(ctx, landfall.AppChange{Number: number, App: id}))
 	}
 	if failed != nil {
 		return seen, failed // polling finds it
@@ -303,7 +299,7 @@ func (r *Registry) hear(ctx context.Context, seen int64, c Change, more <-chan C
 }
 
 // catchUp refreshes an app unless a change of it is shown already: this process did it.
-func (r *Registry) catchUp(ctx context.Context, c Change) error {
+func (r *Registry) catchUp(ctx context.Context, c landfall.AppChange) error {
 	if r.Shown(c.App) >= c.Number {
 		return nil
 	}

@@ -24,7 +24,7 @@ type source struct {
 	err     error
 	broken  string // the id of an app that cannot be read
 	polled  func() // called at each Changes
-	notices chan registry.Change
+	notices chan landfall.AppChange
 	beats   chan int64
 
 	gate func(read string)
@@ -95,17 +95,17 @@ func (s *source) Changes(context.Context) (int64, error) {
 }
 
 // ChangesSince says that all apps changed just now.
-func (s *source) ChangesSince(context.Context, int64) ([]registry.Change, error) {
+func (s *source) ChangesSince(context.Context, int64) ([]landfall.AppChange, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []registry.Change
+	var all []landfall.AppChange
 	for id := range s.apps {
-		all = append(all, registry.Change{Number: max(1, s.apps[id].Changed), App: id})
+		all = append(all, landfall.AppChange{Number: max(1, s.apps[id].Changed), App: id})
 	}
 	return all, s.err
 }
 
-func (s *source) Notices(ctx context.Context, listening func(), changed func(registry.Change)) error {
+func (s *source) Notices(ctx context.Context, listening func(), changed func(landfall.AppChange)) error {
 	listening()
 	for {
 		select {
@@ -479,7 +479,7 @@ func TestUnreadableApp(t *testing.T) {
 	for _, how := range []string{"polled", "heard"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		t.Cleanup(cancel)
-		src := &source{apps: map[string]registry.App{}, broken: "1", notices: make(chan registry.Change, 1), changes: 1}
+		src := &source{apps: map[string]registry.App{}, broken: "1", notices: make(chan landfall.AppChange, 1), changes: 1}
 		const others = 8
 		for i := range others {
 			id := fmt.Sprint(i + 1)
@@ -496,7 +496,7 @@ func TestUnreadableApp(t *testing.T) {
 		})
 		if how == "heard" {
 			r.Interval = time.Hour
-			src.notices <- registry.Change{} // all that was lost
+			src.notices <- landfall.AppChange{} // all that was lost
 		}
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
@@ -540,7 +540,9 @@ func TestNotices(t *testing.T) {
 	var reads []string
 	src := &source{
 		apps:    map[string]registry.App{"1": app("1", "shop", "aaaaaaa2"), "2": app("2", "blog", "bbbbbbb2")},
-		notices: make(chan registry.Change), beats: make(chan int64), gate: func(read string) { reads = append(reads, read) },
+		notices: make(chan landfall.AppChange), beats: make(chan int64), gate: func(read string) {
+			reads = append(reads, read)
+		},
 	}
 	r := &registry.Registry{Source: src, Peers: src, Interval: time.Hour}
 	done := make(chan error, 1)
@@ -555,13 +557,13 @@ func TestNotices(t *testing.T) {
 			}
 		}
 	}
-	change := func(n int64, id string, live landfall.UID) registry.Change {
+	change := func(n int64, id string, live landfall.UID) landfall.AppChange {
 		src.set(func() {
 			changed := app(id, src.apps[id].Name, live)
 			changed.Changed, src.changes = n, n-1
 			src.apps[id] = changed
 		})
-		return registry.Change{Number: n, App: id}
+		return landfall.AppChange{Number: n, App: id}
 	}
 	until(0) // at the start
 	until(0) // when it listens
@@ -577,7 +579,7 @@ func TestNotices(t *testing.T) {
 	until(3)
 	wantLive(t, r.Table(), "shop", "eeeeeee2")
 	wantLive(t, r.Table(), "blog", "ddddddd2")
-	src.notices <- registry.Change{Number: 2, App: "2"} // late
+	src.notices <- landfall.AppChange{Number: 2, App: "2"} // late
 	until(3)
 	if r.Shown("1") != 3 || r.Shown("2") != 2 || r.Shown("3") != 0 {
 		t.Errorf("it shows %d, %d and %d, want 3, 2 and 0", r.Shown("1"), r.Shown("2"), r.Shown("3"))

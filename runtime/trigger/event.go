@@ -19,16 +19,12 @@ const (
 // NewEvent returns an event of a time trigger, which stands for the request that Fission would send, or of a queue
 // trigger. It has no data.
 func NewEvent(t *registry.Trigger) event.Event {
-	e := event.New()
-	e.SetID(uuid.NewString())
-	e.SetSource(t.Source())
-	e.SetTime(time.Now())
 	if t.Kind != landfall.TimeTrigger {
-		e.SetType(MessageType)
+		e := event.Of(uuid.NewString(), t.Source(), MessageType, time.Now())
 		e.SetSubject(t.Queue.Topic)
 		return e
 	}
-	e.SetType(ScheduleType)
+	e := event.Of(uuid.NewString(), t.Source(), ScheduleType, time.Now())
 	e.SetSubject(t.Name)
 	event.SetProtocol(&e, event.Protocol{
 		Type: "http", Method: t.Time.Method, RequestURL: t.Time.Subpath,

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -104,10 +105,7 @@ func (m *Manager) routed(table *registry.Table, u *url.URL, e event.Event) ([]*r
 	if err != nil {
 		return nil, err
 	}
-	r := &http.Request{Method: p.Method, URL: u, Host: u.Host, RequestURI: u.RequestURI()}
-	if r.Method == "" {
-		r.Method = http.MethodPost
-	}
+	r := &http.Request{Method: cmp.Or(p.Method, http.MethodPost), URL: u, Host: u.Host, RequestURI: u.RequestURI()}
 	route, _ := release.Routes.Find(r)
 	if route == nil {
 		return nil, nil

@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -83,12 +84,8 @@ type Module struct {
 func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*Modules, error) {
 	const op landfall.Op = "wasm.Open"
 	const private = 0o700
-	for value, usual := range map[*int64]int64{&limits.Module: 32 * mib, &limits.Code: 512 * mib,
-		&limits.Memory: 1024 * mib, &limits.Disk: 2048 * mib} {
-		if *value == 0 {
-			*value = usual
-		}
-	}
+	limits = Limits{Module: cmp.Or(limits.Module, 32*mib), Code: cmp.Or(limits.Code, 512*mib),
+		Memory: cmp.Or(limits.Memory, 1024*mib), Disk: cmp.Or(limits.Disk, 2048*mib)}
 	err := errors.Join(os.MkdirAll(dir, private), os.Chmod(dir, private))
 	if err != nil {
 		return nil, &landfall.Error{Op: op, Message: "the folder of compiled modules cannot be made", Err: err}

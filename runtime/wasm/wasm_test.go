@@ -397,7 +397,7 @@ func TestFloodInOneCall(t *testing.T) {
 	for name, to := range map[string]byte{"standard output": 1, "standard error": 2} {
 		flood := wasmtest.Source{
 			Imports: [][2]string{{wasmtest.Preview1, "fd_write"}},
-			Text: strings.Repeat("\x00\x00\x00\x00\x01\x00\x00\x00", texts),
+			Text:    strings.Repeat("\x00\x00\x00\x00\x01\x00\x00\x00", texts),
 			// It writes 8000 (0xc0 0x3e) texts, each of which is the byte at 0.
 			Body: []byte{0x41, to, 0x41, wasmtest.TextAt, 0x41, 0xc0, 0x3e, 0x41, 8, 0x10, 0, 0x1a},
 		}

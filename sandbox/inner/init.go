@@ -87,17 +87,11 @@ func initialize(args []string) (code int, err error) {
 	if len(args) != own {
 		return 0, errors.New("arguments are missing")
 	}
-	server, err := strconv.Atoi(args[1])
-	if err != nil {
-		return 0, err
-	}
-	control, err := strconv.Atoi(args[2])
-	if err != nil {
-		return 0, err
-	}
-	user, err := strconv.Atoi(args[3])
-	if err != nil {
-		return 0, err
+	var server, control, user int
+	for i, number := range []*int{&server, &control, &user} {
+		if *number, err = strconv.Atoi(args[1+i]); err != nil {
+			return 0, err
+		}
 	}
 	runtime.LockOSThread() // what is given up counts only for this thread and what it starts
 	host, err := prepare(args[0], user)

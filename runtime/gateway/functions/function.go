@@ -2,6 +2,7 @@ package functions
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -164,11 +165,16 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, f *landfall.Func
 	}
 	err = s.loggable(f, err)
 	if !busy { // the answers are counted; a line for each one that is too many would be a flood
-		s.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
-			slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
-			slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
+		s.warn(r.Context(), "function failed", f, h, err)
 	}
 	page.Write(w, r, pageOfFailure(err))
+}
+
+// warn logs why a function failed. The error is loggable.
+func (s *Server) warn(ctx context.Context, what string, f *landfall.Function, h http.Header, err error) {
+	s.config.Log.LogAttrs(ctx, slog.LevelWarn, what, slog.String("function", f.Name),
+		slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
+		slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 }
 
 // loggable returns an error as the log may have it: why the gateway refuses an answer has words of the answer in it.

@@ -2,7 +2,6 @@ package functions
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -90,10 +89,5 @@ func (s *streamed) end(f *landfall.Function, answer event.Event, err error) {
 	if s.r.Context().Err() != nil {
 		return // nobody waits for the rest
 	}
-	h := s.w.Header()
-	err = s.server.loggable(f, err)
-	s.server.config.Log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer",
-		slog.String("function", f.Name),
-		slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
-		slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
+	s.server.warn(s.r.Context(), "function failed in the middle of its answer", f, s.w.Header(), s.server.loggable(f, err))
 }

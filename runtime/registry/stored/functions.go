@@ -52,7 +52,7 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 		if err != nil && landfall.KindOf(err) == landfall.Invalid {
 			r.logger.WarnContext(ctx, "a trigger leads to no function", "app", app.Name, "release", row.Release, "trigger",
 				row.Unit.Name, "error", err)
-		} else if ignoreNotFound(err) != nil {
+		} else if landfall.Ignore(err, landfall.NotFound) != nil {
 			return nil, nil, err
 		}
 		all[row.Release] = append(all[row.Release], trigger)
@@ -97,7 +97,7 @@ func (f *functionReader) bind(ctx context.Context, t *registry.Trigger, named sp
 	}
 	for _, w := range named.Weights {
 		function, err := f.inRelease(ctx, t.Release, w.Function)
-		if ignoreNotFound(err) != nil {
+		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
 		}
 		t.Shares = append(t.Shares, registry.Share{Function: function, Percent: w.Percent})
@@ -109,13 +109,13 @@ func (f *functionReader) bind(ctx context.Context, t *registry.Trigger, named sp
 func (f *functionReader) bindTo(ctx context.Context, t *registry.Trigger, ref landfall.Reference) (err error) {
 	if !meansRelease(ref) {
 		alias, err := versioning.FindAlias(ctx, f.Snapshot, f.app.Namespace, ref)
-		if ignoreNotFound(err) != nil {
+		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
 		}
 		if len(alias.Shares) > 1 {
 			for _, s := range alias.Shares {
 				function, err := f.inRelease(ctx, t.Release, landfall.Reference{Name: ref.Name, Selector: string(s.UID)})
-				if ignoreNotFound(err) != nil {
+				if landfall.Ignore(err, landfall.NotFound) != nil {
 					return err
 				}
 				t.Shares = append(t.Shares, registry.Share{Function: function, Percent: s.Percent})
@@ -206,11 +206,11 @@ func (f *functionReader) archive(ctx context.Context, release landfall.UID,
 	if stored.Number != number { // of a version that the release does not have
 		row, err := f.UnitInNamespace(ctx, named.Package.Namespace, unit)
 		if err != nil {
-			return landfall.Archive{}, ignoreNotFound(err)
+			return landfall.Archive{}, landfall.Ignore(err, landfall.NotFound)
 		}
 		v, err := f.VersionByNumber(ctx, row.ID, number)
 		if err != nil {
-			return landfall.Archive{}, ignoreNotFound(err)
+			return landfall.Archive{}, landfall.Ignore(err, landfall.NotFound)
 		}
 		stored.Content = v.Content
 	}
@@ -233,11 +233,4 @@ func cutLast(s, separator string) (before, after string) {
 func unreadable(err error) error {
 	return &landfall.Error{Op: "functions", Kind: landfall.Invalid,
 		Message: "what is stored of the function cannot be read", Err: err}
-}
-
-func ignoreNotFound(err error) error {
-	if landfall.KindOf(err) == landfall.NotFound {
-		return nil
-	}
-	return err
 }

@@ -134,7 +134,7 @@ func (s Source) ImageNames(ctx context.Context, namespace, name string) (images.
 func (f *functionReader) groupOf(ctx context.Context, v landfall.Version) (landfall.UID, error) {
 	last, err := f.LastApply(ctx, v.App, "", time.Time{})
 	if err != nil {
-		return v.UID, ignoreNotFound(err)
+		return v.UID, landfall.Ignore(err, landfall.NotFound)
 	}
 	units, err := f.GroupUnits(ctx, v.App, last.Group)
 	if slices.ContainsFunc(units, func(u store.GroupUnit) bool { return u.Unit == v.Unit && u.Number == v.Number }) {

@@ -28,21 +28,13 @@ var (
 func (s Source) Changes(ctx context.Context) (int64, error) { return s.DB.Changes(ctx) }
 
 // ChangesSince implements registry.Source.
-func (s Source) ChangesSince(ctx context.Context, number int64) ([]registry.Change, error) {
-	changes, err := s.DB.ChangesSince(ctx, number)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]registry.Change, len(changes))
-	for i, c := range changes {
-		all[i] = registry.Change(c)
-	}
-	return all, nil
+func (s Source) ChangesSince(ctx context.Context, number int64) ([]landfall.AppChange, error) {
+	return s.DB.ChangesSince(ctx, number)
 }
 
 // Notices implements registry.Peers.
-func (s Source) Notices(ctx context.Context, listening func(), changed func(registry.Change)) error {
-	return s.DB.Notices(ctx, listening, func(c store.Change) { changed(registry.Change(c)) })
+func (s Source) Notices(ctx context.Context, listening func(), changed func(landfall.AppChange)) error {
+	return s.DB.Notices(ctx, listening, changed)
 }
 
 // Beat implements registry.Peers.

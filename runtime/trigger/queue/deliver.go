@@ -195,12 +195,8 @@ func (m taken) event() (event.Event, error) {
 		return e, err
 	}
 	if !is {
-		e = event.New()
-		e.SetID(cmp.Or(m.Headers().Get(jetstream.MsgIDHeader), m.id))
-		e.SetSource(m.Source())
-		e.SetType(eventType)
+		e = event.Of(cmp.Or(m.Headers().Get(jetstream.MsgIDHeader), m.id), m.Source(), eventType, m.meta.Timestamp)
 		e.SetSubject(m.topic)
-		e.SetTime(m.meta.Timestamp)
 		if len(m.Data()) > 0 {
 			e.SetDataContentType(m.contentType())
 			e.DataEncoded = m.Data()

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -209,10 +210,7 @@ func (b *bound) limit() int {
 	for _, f := range b.Functions() {
 		calls = max(calls, b.Resources.Or(f.Resources).Concurrency)
 	}
-	if calls == 0 {
-		calls = usualInFlight
-	}
-	return min(calls, maxInFlight)
+	return min(cmp.Or(calls, usualInFlight), maxInFlight)
 }
 
 // consumer takes the messages of one trigger.

@@ -124,12 +124,8 @@ func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Fir
 // eventOf returns the event of a firing. A function that was written for HTTP sees the request that Fission's timer
 // sends.
 func eventOf(t *registry.Trigger, f store.Firing) event.Event {
-	e := event.New()
-	e.SetID(f.Due.UTC().Format(time.RFC3339))
-	e.SetSource(t.Source())
-	e.SetType(EventType)
+	e := event.Of(f.Due.UTC().Format(time.RFC3339), t.Source(), EventType, f.Due.UTC())
 	e.SetSubject(t.Name)
-	e.SetTime(f.Due.UTC())
 	event.SetExecution(&e, uuid.NewString())
 	event.SetProtocol(&e, event.Protocol{
 		Type: "http", Method: t.Time.Method, RequestURL: addressOf(t.Time.Subpath),

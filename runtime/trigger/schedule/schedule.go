@@ -206,7 +206,7 @@ func (s *Scheduler) keep(ctx context.Context) {
 			continue
 		}
 		err := s.keepApp(ctx, id, a)
-		if ignoreConflict(err) == nil { // a release that is not live any more: the table will tell
+		if landfall.Ignore(err, landfall.Conflict) == nil { // a release that is not live any more: the table will tell
 			continue
 		}
 		if ctx.Err() == nil {
@@ -436,7 +436,7 @@ func (s *Scheduler) take(ctx, calls context.Context, f store.Firing) error {
 	})
 	if err != nil {
 		s.leave(f)
-		return ignoreConflict(err)
+		return landfall.Ignore(err, landfall.Conflict)
 	}
 	s.group.Go(func() {
 		defer s.leave(f)
@@ -452,13 +452,5 @@ func (s *Scheduler) giveUp(ctx context.Context, f store.Firing, why string) erro
 	if err == nil {
 		s.over(ctx, &registry.Trigger{}, f) // whose release may not be known any more
 	}
-	return ignoreConflict(err)
-}
-
-// ignoreConflict is for what another process did meanwhile.
-func ignoreConflict(err error) error {
-	if landfall.Is(err, landfall.Conflict) {
-		return nil
-	}
-	return err
+	return landfall.Ignore(err, landfall.Conflict)
 }

@@ -3,6 +3,7 @@ package wasmtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 )
 
@@ -58,9 +59,7 @@ func Named(name string, rest ...byte) []byte {
 
 // Bytes returns the module.
 func (s Source) Bytes() []byte {
-	if s.Export == "" {
-		s.Export = "_start"
-	}
+	s.Export = cmp.Or(s.Export, "_start")
 	if s.Locals == nil {
 		s.Locals = []byte{0}
 	}
