@@ -81,7 +81,7 @@ func (p *Pipeline) meter() Meter {
 const Workers = 8
 
 const (
-	// how many runs of one app are worked on at once, so that long builds of one app do not block all others
+	// How many runs of one app are worked on at once, so that long builds of one app do not block all others.
 	appShare     = Workers / 2
 	defaultLease = 30 * time.Second
 )

@@ -15,10 +15,10 @@
 //
 // Invariants:
 //   - Nothing moves before Receiver.Check agreed, and a hook that cannot ask refuses.
-//   - From the agreement until Receiver.Accept returned, the repository's lock is held, by the server and by git itself,
-//     and Heads takes it too. So pushes are accepted in the order in which they moved references, and Heads never reads
-//     a reference that is about to move, nor one that moved and is about to be accepted, also when the git that moves it
-//     belongs to a server that was killed.
+//   - From the agreement until Receiver.Accept returned, the repository's lock is held, by the server and by git
+//     itself, and Heads takes it too. So pushes are accepted in the order in which they moved references, and Heads
+//     never reads a reference that is about to move, nor one that moved and is about to be accepted, also when the git
+//     that moves it belongs to a server that was killed.
 //   - A client that goes away never kills a git that receives. It takes the input away, and git refuses a torn pack;
 //     before the agreement it ends the check, and nothing moves; after it, everything moves and is accepted.
 //   - Memory does not grow with the size of a push: git streams, and its memory is limited.

@@ -17,7 +17,7 @@ import (
 const (
 	NPMConfig = "NPM_RC" // ~/.npmrc
 	NetRC     = "NETRC"  // ~/.netrc, whose path is in the variable
-	// for registries of images, in the form of ~/.docker/config.json; builds do not get it
+	// DockerConfig is for registries of images, in the form of ~/.docker/config.json; builds do not get it.
 	DockerConfig = "DOCKER_AUTH_CONFIG"
 )
 

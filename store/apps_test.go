@@ -179,10 +179,11 @@ func testDoors(t *testing.T, open opener) {
 		team.Apps = slices.Sorted(slices.Values([]string{shop.ID, zoo.ID}))
 		testkit.Same(t, "for a namespace", got, team)
 		// the use is noted once in ten minutes
-		for _, minutes := range [][2]time.Duration{{5, 0}, {15, 15}, {20, 15}} {
-			testkit.Must(db.Token(ctx, "team's", noon.Add(minutes[0]*time.Minute)))(t)
-			got := testkit.Must(db.Token(ctx, "team's", noon.Add(minutes[0]*time.Minute)))(t).Used
-			testkit.Equal(t, "last use", got.UTC(), noon.Add(minutes[1]*time.Minute).UTC())
+		for _, minutes := range [][2]int{{5, 0}, {15, 15}, {20, 15}} {
+			at, want := noon.Add(time.Duration(minutes[0])*time.Minute), noon.Add(time.Duration(minutes[1])*time.Minute)
+			testkit.Must(db.Token(ctx, "team's", at))(t)
+			got := testkit.Must(db.Token(ctx, "team's", at))(t).Used
+			testkit.Equal(t, "last use", got.UTC(), want.UTC())
 		}
 		_, err := db.Token(ctx, "team's", team.Expires)
 		testkit.Kind(t, "an expired token", err, landfall.Unauthorized)

@@ -9,6 +9,7 @@ import (
 	"landfall.dev/landfall"
 )
 
+//nolint:gosec // columns, and no credentials
 const tokenColumns = `t.hash, t.name, t.scope, t.app, t.namespace, t.created, t.expires, t.used,
 	COALESCE((SELECT STRING_AGG(a.id, ' ') FROM apps a
 		WHERE t.namespace <> '' AND a.namespace = t.namespace AND a.deleted = 0), '')`

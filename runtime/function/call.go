@@ -1,6 +1,6 @@
-// Package function has the one value and the one interface by which functions are called, wherever they run, and why one
-// gave no answer: every source of events makes a Call, and every room that it passes on its way to the function is a
-// Caller.
+// Package function has the one value and the one interface by which functions are called, wherever they run, and why
+// one gave no answer: every source of events makes a Call, and every room that it passes on its way to the function is
+// a Caller.
 package function
 
 import (

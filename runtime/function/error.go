@@ -19,7 +19,7 @@ const (
 	ReasonMemory   Reason = "memory"    // it was killed for the memory that it took
 	ReasonProtocol Reason = "protocol"  // what it wrote is not one event
 	ReasonTooLarge Reason = "too-large" // its answer is larger than the limit
-	// what ran it, in another process, went away: it may have run, wholly or in part
+	// ReasonLost is that what ran it, in another process, went away: it may have run, wholly or in part.
 	ReasonLost Reason = "lost"
 )
 

@@ -14,7 +14,7 @@ import (
 const (
 	logDelay   = 100 * time.Millisecond // for which a log waits for more of it, or for the answer
 	writeLimit = 30 * time.Second       // for a caller to take what was written
-	// and a piece of a stream: longer than a gateway waits for a visitor, whom it cuts off itself
+	// A piece of a stream, too: longer than a gateway waits for a visitor, whom it cuts off itself.
 	pieceLimit = 90 * time.Second
 )
 

@@ -47,7 +47,7 @@ const (
 	idleConns = 256 // to one process, and each is for one call
 	idleLimit = time.Minute
 	usual     = 30 * time.Second
-	// beyond a function's timeout, for what is before it: its package is unpacked by its first call
+	// It goes beyond a function's timeout, for what is before it: its package is unpacked by its first call.
 	slack = time.Minute
 )
 

@@ -49,7 +49,8 @@ func faults() []struct {
 		{"hang", `echo "waiting" >&2; exec sleep 600`, function.ReasonTimeout, "did not answer within 3s", "waiting"},
 		{"busy loop", `while :; do :; done`, function.ReasonTimeout, "did not answer within 400ms", ""},
 		{"deaf to signals", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, function.ReasonTimeout,
-			"did not answer within 400ms", ""}, {"returns nothing", `:`, function.ReasonTimeout, "did not answer within 400ms", ""},
+			"did not answer within 400ms", ""}, {"returns nothing", `:`, function.ReasonTimeout,
+			"did not answer within 400ms", ""},
 		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, function.ReasonTimeout,
 			"did not answer within 400ms", ""}, {"half a frame, then the end", `printf '{"specversion":"1.0","id":"'; exit 4`,
 			function.ReasonExit, "exit code 4 in the middle of its answer", ""},
@@ -60,8 +61,9 @@ func faults() []struct {
 		{"a stream", `printf '{"specversion":"1.0","id":"%s","source":"/s","type":"t"}\n' 1 2`, function.ReasonProtocol,
 			"more than one", ""}, {"a late answer",
 			`printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","execution":"another"}\n'`, function.ReasonProtocol,
-			"another execution", ""}, {"flood", `printf '{"specversion":"1.0","id":"'; yes | tr -d '\n'`, function.ReasonTooLarge,
-			"limit of 1048576 bytes", ""}, {"flood of its log", `yes >&2`, function.ReasonTimeout, "did not answer within 3s",
+			"another execution", ""}, {"flood", `printf '{"specversion":"1.0","id":"'; yes | tr -d '\n'`,
+			function.ReasonTooLarge, "limit of 1048576 bytes", ""},
+		{"flood of its log", `yes >&2`, function.ReasonTimeout, "did not answer within 3s",
 			"y\ny\n"}, {"many children", `for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; setsid sleep 600 & exec sleep 600`,
 			function.ReasonTimeout, "did not answer within 400ms", ""},
 	}
@@ -177,7 +179,8 @@ func TestMissing(t *testing.T) {
 		_, err := r.Run(t.Context(), runner.Function{Function: landfall.Function{ID: "missing"}, Args: []string{"./missing"},
 			Dir: t.TempDir()}, function.Call{Event: ask("good", "")})
 		// N-023: a missing handler
-		if fault := function.EventError(err); reason(err) != function.ReasonExit || !strings.Contains(fault.Trace, "missing") {
+		if fault := function.EventError(err); reason(err) != function.ReasonExit ||
+			!strings.Contains(fault.Trace, "missing") {
 			t.Errorf("%s: the error is %+v", kind, fault)
 		}
 	}

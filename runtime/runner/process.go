@@ -383,7 +383,8 @@ func (p *process) fault(ctx context.Context, err error, t task) error {
 	case errors.Is(err, os.ErrDeadlineExceeded) && !p.died(0):
 		return failed(function.ReasonTimeout, p.log.trace(), "the function did not answer within %s", t.timeout)
 	case !p.died(max(killing, time.Until(t.deadline))): // what runs it holds the pipes, too, so it is ending
-		return failed(function.ReasonProtocol, p.log.trace(), "the function closed its standard input or output before it answered")
+		return failed(function.ReasonProtocol, p.log.trace(),
+			"the function closed its standard input or output before it answered")
 	}
 	return p.death(err, len(t.line))
 }
@@ -435,8 +436,8 @@ func (p *process) death(err error, sent int) error {
 	case result.Killed != "":
 		return failed(function.ReasonMemory, p.log.trace(), "the function was ended: %s", result.Killed)
 	case result.ExitCode > signalled:
-		return failed(function.ReasonExit, p.log.trace(), "the function was ended by signal %d (%s)", result.ExitCode-signalled,
-			syscall.Signal(result.ExitCode-signalled))
+		return failed(function.ReasonExit, p.log.trace(), "the function was ended by signal %d (%s)",
+			result.ExitCode-signalled, syscall.Signal(result.ExitCode-signalled))
 	case half:
 		return failed(function.ReasonExit, p.log.trace(), "the function ended with exit code %d in the middle of its answer",
 			result.ExitCode)

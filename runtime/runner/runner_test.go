@@ -270,7 +270,8 @@ func TestBusy(t *testing.T) {
 	_, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	failure, ok := errors.AsType[*function.Error](err)
 	// E-039, N-030: busy is said at once, as something to try again, with the time
-	if !ok || failure.Reason != function.ReasonBusy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable ||
+	if !ok || failure.Reason != function.ReasonBusy || failure.RetryAfter <= 0 ||
+		landfall.KindOf(err) != landfall.Unavailable ||
 		time.Since(began) > 20*time.Second {
 		t.Fatalf("the error is %v after %s, want busy", err, time.Since(began))
 	}

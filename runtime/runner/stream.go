@@ -96,7 +96,8 @@ func noPart(err error, text []byte, hide *secret.Redactor, trace string) error {
 	if errors.Is(err, errMore) {
 		return failed(function.ReasonProtocol, trace, "the function wrote more after the last part of its answer")
 	}
-	return failed(function.ReasonProtocol, trace, "the function wrote what is no part of its answer: %q", beginning(text, hide))
+	return failed(function.ReasonProtocol, trace, "the function wrote what is no part of its answer: %q",
+		beginning(text, hide))
 }
 
 // silent says that a function did not go on with its answer.

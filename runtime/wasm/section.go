@@ -16,7 +16,7 @@ const (
 	maxTableGrowth = 1 << 17 // of each table, unless it begins larger
 	maxLocals      = 50_000  // of a function, as browsers have it
 	maxParameters  = 1000    // of a type, and as many results, as browsers have it
-	// bytes of what a function is called where a module ended: that stands there for each call that was not over
+	// Bytes of what a function is called where a module ended: that stands there for each call that was not over.
 	maxName = 4096
 )
 

@@ -75,8 +75,8 @@ func (g *Guard) sendToSignIn(w http.ResponseWriter, r *http.Request, host string
 	seeOther(w, g.config.Sessions.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
 }
 
-// BeginSession answers a request for a canonical path if it is a browser that comes back with a code, which it takes and
-// lets go on. It reports whether it did.
+// BeginSession answers a request for a canonical path if it is a browser that comes back with a code, which it takes
+// and lets go on. It reports whether it did.
 func (g *Guard) BeginSession(w http.ResponseWriter, r *http.Request, path string) bool {
 	if path != PreviewPath || g.config.Sessions == nil || !page.Reads(r) {
 		return false

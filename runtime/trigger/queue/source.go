@@ -199,7 +199,7 @@ const (
 	usualInFlight = 16 // as the runner has it
 	minPause      = time.Second
 	maxPause      = time.Minute
-	// a request for a message; of one that is longer, the library keeps a timer after its end
+	// A request for a message lasts so long; of one that is longer, the library keeps a timer after its end.
 	fetchTime       = 10 * time.Second
 	consumerPending = 10_000 // messages that wait to come again, beyond which a trigger gets no new ones
 )
