@@ -95,6 +95,7 @@ func TestOperations(t *testing.T) {
 	} {
 		t.Run("what changes nothing/"+engine, func(t *testing.T) {
 			t.Parallel()
+			// N-039: who has no token, an unknown one, one for others or one that lacks the scope is refused everywhere
 			w := open(t)
 			before := w.state()
 			for _, o := range all {

@@ -15,8 +15,7 @@ import (
 
 const ada, ben landfall.Digest = "ada", "ben"
 
-// N-038: a file that is broken off at every tenth of it goes on from where it ended, whoever asks, and arrives as
-// it was sent.
+// A file that is broken off at every tenth of it goes on from where it ended, whoever asks, and arrives as it was sent.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 1 << 20, Now: time.Now}
@@ -41,6 +40,7 @@ func TestUpload(t *testing.T) {
 		_, err := uploads.Append(ada, up.ID, 0, file[:1]) // what was sent already, again
 		testkit.Equal(t, "a part from elsewhere", landfall.KindOf(err), landfall.Conflict)
 	}
+	// N-038: an upload that is cut off goes on, and arrives as it was sent
 	stored := testkit.Must(os.ReadFile(filepath.Join(uploads.Folder, up.ID)))(t)
 	if !bytes.Equal(stored, file) {
 		t.Error("what arrived is not what was sent")

@@ -98,5 +98,20 @@ func TestVersionsByREST(t *testing.T) {
 	testkit.Equal(t, "no number comes twice", fourth.Number, 4)
 	refused := s.Refused(http.MethodGet, versions+"/2", nil)
 	testkit.Equal(t, "a deleted version", refused.Kind, landfall.NotFound)
+
+	// C-032: the command line does the same
+	testkit.Contains(t, site.Told{s.Landfall("function", "version", "list", "hello")}, "Very first")
+	said := s.Landfall("execution", "create", "hello", "--version", "1", "--data", "{}", "-o", "json")
+	testkit.Equal(t, "an execution by the command line", testkit.Decode[landfall.Execution](t, []byte(said)).Number, 1)
+	create(map[string]any{"code": map[string]any{"name": "hello.js", "literal": []byte(
+		"module.exports = () => new Promise((done) => setTimeout(done, 8000, {status: 200, body: 'slow'}));\n")}})
+	s.Call(http.MethodPost, "/executions", map[string]any{"function": "hello", "function_version": 5, "sync": false,
+		"input": json.RawMessage(`{}`)}, &execution)
+	held := s.Refused(http.MethodDelete, versions+"/5", nil)
+	// C-023: a version goes only when no execution of it runs
+	testkit.Contains(t, site.Told{held.Message}, "function hello no. 5", "execution")
+	testkit.Equal(t, "kind", held.Kind, landfall.Conflict)
+	// C-035: what the notes of the document say is tested above, and numbers go on
+	testkit.Equal(t, "versions at the end", numbers(s, "/functions/hello"), "1 4 5")
 	s.WantWhole()
 }

@@ -29,7 +29,7 @@ func numbers(s *site.Site, path string) string {
 func TestVersionDelete(t *testing.T) {
 	t.Parallel()
 	s, r := site.NumberedIn(t, 3)
-	refused := func(code int, args string, says ...string) {
+	refused := func(t *testing.T, code int, args string, says ...string) {
 		t.Helper()
 		out, got := s.Run(t.TempDir(), strings.Fields(args)...)
 		if got != code {
@@ -40,15 +40,15 @@ func TestVersionDelete(t *testing.T) {
 	versions := site.List[client.Version](s, "/functions/hello/versions")
 	first, second := string(versions[0].UID), string(versions[1].UID)
 	// A-040, A-041, C-024, N-036
-	refused(4, "function version delete --name hello --version 1",
+	refused(t, 4, "function version delete --name hello --version 1",
 		"function hello no. 1 (hello-"+first+") is in use by the alias prod",
 		"landfall function alias update hello prod VERSION", "the release "+first, "landfall release expire shop "+first,
 		"nothing was deleted")
-	refused(4, "function version delete hello 3", "which is live")
-	refused(4, "function version delete hello all", "no. 1", "no. 2", "no. 3")
-	refused(3, "function version delete hello 7", `has no version "7"`)
-	refused(3, "function version delete bye 1", "there is no function bye")
-	refused(4, "package version delete hello-pkg 2", "function hello no. 2", "package hello-pkg no. 2")
+	refused(t, 4, "function version delete hello 3", "which is live")
+	refused(t, 4, "function version delete hello all", "no. 1", "no. 2", "no. 3")
+	refused(t, 3, "function version delete hello 7", `has no version "7"`)
+	refused(t, 3, "function version delete bye 1", "there is no function bye")
+	refused(t, 4, "package version delete hello-pkg 2", "function hello no. 2", "package hello-pkg no. 2")
 	// B-134: all or nothing
 	testkit.Equal(t, "versions after what was refused",
 		numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"), "1 2 3; 1 2 3")
@@ -60,18 +60,18 @@ func TestVersionDelete(t *testing.T) {
 	testkit.Equal(t, "versions after one was deleted", numbers(s, "/functions/hello"), "1 3")
 	// B-138
 	testkit.Equal(t, "versions of its package", numbers(s, "/packages/hello-pkg"), "1 2 3")
-	refused(3, "function version delete hello 2", `has no version "2"`)
-	refused(3, "function invoke hello:2", `has no version "2"`)
+	refused(t, 3, "function version delete hello 2", `has no version "2"`)
+	refused(t, 3, "function invoke hello:2", `has no version "2"`)
 	testkit.Equal(t, "what the others say", strings.TrimSpace(s.Landfall("fn", "invoke", "hello:1"))+
 		strings.TrimSpace(s.Landfall("fn", "invoke", "hello:3")), "13")
 
-	// B-079, C-004: a push goes on as if nothing had happened, and no number comes twice.
 	site.AddVersion(s, r, "4", true)
 	s.Landfall("function", "version", "delete", "hello", "4")
 	// B-060, B-061
 	testkit.Equal(t, "latest after the newest was deleted",
 		strings.TrimSpace(s.Landfall("function", "invoke", "hello")), "3")
 	site.AddVersion(s, r, "5", false)
+	// B-079, C-004: a push goes on as if nothing had happened, and no number comes twice.
 	testkit.Equal(t, "versions after another push", numbers(s, "/functions/hello"), "1 3 5")
 
 	s.Landfall("function", "alias", "update", "hello", "prod", "latest")
