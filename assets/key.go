@@ -30,8 +30,7 @@ func CheckKey(key string) error {
 	ok := fs.ValidPath(key) && len(key) <= maxKey && key[0] != '.' && !strings.Contains(key, "\x00") &&
 		!hasLongName(key, maxName)
 	if !ok {
-		return &landfall.Error{Op: "assets.key", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("%q cannot be the key of an object", key)}
+		return landfall.Errorf("assets.key", landfall.Invalid, "%q cannot be the key of an object", key)
 	}
 	return nil
 }

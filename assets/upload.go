@@ -134,8 +134,7 @@ func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.R
 		return done, err
 	}
 	done.key = key
-	return done, &landfall.Error{Op: opUpload, Kind: landfall.Conflict,
-		Message: fmt.Sprintf("there is an object %q already", key)}
+	return done, landfall.Errorf(opUpload, landfall.Conflict, "there is an object %q already", key)
 }
 
 // create stores the job's file at key, or only reads its first bytes if there is no key.
@@ -152,8 +151,8 @@ func (u Uploader) create(ctx context.Context, job job, key string, buffer *bufio
 		return jobResult{}, err
 	}
 	if isPointer(head) {
-		return jobResult{}, &landfall.Error{Op: opUpload, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%q is a pointer of Git LFS and not the file; commit the file itself, or exclude it", job.file.Path)}
+		return jobResult{}, landfall.Errorf(opUpload, landfall.Invalid,
+			"%q is a pointer of Git LFS and not the file; commit the file itself, or exclude it", job.file.Path)
 	}
 	done := jobResult{key: key, sniffed: typeBySniffing(head), written: -1}
 	if key == "" {

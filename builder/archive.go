@@ -110,9 +110,9 @@ func keepLinks(selected []ArchiveFile, files []landfall.File) error {
 		case isFile:
 			selected[i].File = target
 		case !inside || all.Has(meant):
-			return &landfall.Error{Op: "builder.select-archive", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			return landfall.Errorf("builder.select-archive", landfall.Invalid,
 				"%s is a symbolic link to %q, which is not in the archive: include that, too, or exclude the link",
-				quote(f.File.Path), f.File.Target)}
+				quote(f.File.Path), f.File.Target)
 		}
 	}
 	return nil

@@ -81,8 +81,8 @@ func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, er
 		}
 		name = tag.Target
 	}
-	return name, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"%s names a %s, and only a commit can be released", sha.Short(), kind)}
+	return name, landfall.Errorf(op, landfall.Invalid, "%s names a %s, and only a commit can be released",
+		sha.Short(), kind)
 }
 
 // commit reads one commit.
@@ -108,8 +108,8 @@ func objectName(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
 		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: landfall.MessageOf(err), Err: err}
 	}
 	if len(sha) != 40 {
-		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "repositories with SHA-256 names cannot be read: use one with SHA-1 names"}
+		return plumbing.ZeroHash, landfall.Errorf(op, landfall.Invalid,
+			"repositories with SHA-256 names cannot be read: use one with SHA-1 names")
 	}
 	return plumbing.NewHash(string(sha)), nil
 }

@@ -3,7 +3,6 @@ package builder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -102,6 +101,6 @@ func (d *Dialer) Transport() *outbound.Transport {
 func (d *Dialer) allows(host, port string) bool { return outbound.Allows(d.AllowedHosts, host, port) }
 
 func forbidden(host string) error {
-	return &landfall.Error{Op: "builder.dial", Kind: landfall.Forbidden, Message: fmt.Sprintf(
-		"%s is an address of this installation's own network; the administrator can allow it (LANDFALL_ALLOWED_HOSTS)", host)}
+	return landfall.Errorf("builder.dial", landfall.Forbidden,
+		"%s is an address of this installation's own network; the administrator can allow it (LANDFALL_ALLOWED_HOSTS)", host)
 }

@@ -40,8 +40,7 @@ func (l Limits) maxObject() int64 { return max(l.FileBytes, 16*mib) }
 // overLimit is the error for a figure over a limit. what is the beginning of the sentence: "the commit has 50001
 // files".
 func overLimit(op landfall.Op, what, limit, setting string) error {
-	return &landfall.Error{Op: op, Kind: landfall.Invalid,
-		Message: fmt.Sprintf("%s; the limit is %s (%s)", what, limit, setting)}
+	return landfall.Errorf(op, landfall.Invalid, "%s; the limit is %s (%s)", what, limit, setting)
 }
 
 // bytes returns n for people: 100 MiB when that is exact, else all digits.

@@ -92,8 +92,7 @@ func (w *walk) list(ctx context.Context, folder string) error {
 			}
 			i := slices.IndexFunc(entries, func(e object.TreeEntry) bool { return e.Name == part && e.Mode == filemode.Dir })
 			if i < 0 {
-				return &landfall.Error{Op: w.op, Kind: landfall.NotFound,
-					Message: fmt.Sprintf("the commit has no folder %q", folder)}
+				return landfall.Errorf(w.op, landfall.NotFound, "the commit has no folder %q", folder)
 			}
 			at = entries[i].Hash
 		}

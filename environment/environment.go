@@ -110,11 +110,11 @@ func Of(e landfall.Environment) (Environment, error) {
 			return environments()[found[1]], nil
 		}
 	}
-	return Environment{}, &landfall.Error{Op: "environment.Of", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return Environment{}, landfall.Errorf("environment.Of", landfall.Invalid,
 		"functions cannot run in the environment %q: its image must be python-env, node-env, nodejs-env, go-env, wasm-env, "+
 			"binary-env, container-env or python-fastapi-env, or node, python or golang, "+
 			"or its name be one of python, node, nodejs, go, wasm, binary, container and python-fastapi, or begin with one "+
-			"and a character that is no letter", e.Name)}
+			"and a character that is no letter", e.Name)
 }
 
 // lastElement returns the last element of an image's name, without its tag.

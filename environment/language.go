@@ -2,7 +2,6 @@ package environment
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -162,9 +161,9 @@ func interpreter(below string, names ...string) (string, error) {
 		}
 	}
 	name := names[len(names)-1] // the name of Debian's package
-	return "", &landfall.Error{Op: "environment.Command", Kind: landfall.Unavailable, Message: fmt.Sprintf(
-		"the server has no %s where functions can see it (%s); install it there, like: apt-get install %s",
-		names[0], strings.Join(folders, ", "), name)}
+	return "", landfall.Errorf("environment.Command", landfall.Unavailable,
+		"the server has no %s where functions can see it (%s); install it there, like: apt-get install %s", names[0],
+		strings.Join(folders, ", "), name)
 }
 
 // joinNames joins names for a message.

@@ -39,9 +39,9 @@ func Read(r *http.Request, limits Limits) ([]Event, Form, error) {
 	structured := mediaType == cloudevents.ApplicationCloudEventsJSON || (mediaType == plainJSON && !binary)
 	batch := mediaType == cloudevents.ApplicationCloudEventsBatchJSON
 	if !structured && !batch && !binary {
-		return nil, Structured, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return nil, Structured, landfall.Errorf(op, landfall.Invalid,
 			"the request is no event: its content type must be %s or %s, or the header ce-specversion must be there",
-			cloudevents.ApplicationCloudEventsJSON, cloudevents.ApplicationCloudEventsBatchJSON)}
+			cloudevents.ApplicationCloudEventsJSON, cloudevents.ApplicationCloudEventsBatchJSON)
 	}
 	body, err := readBody(r, limits.Bytes)
 	switch {

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"fmt"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -42,9 +41,9 @@ func ReadMessage(m Message) (Event, bool, error) {
 		e, _, err := Parse(m.Body)
 		return e, true, err
 	case strings.HasPrefix(mediaType, "application/cloudevents"):
-		return Event{}, true, &landfall.Error{Op: "event.ReadMessage", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("the content type is %s, and a message is one event as JSON: %s", printable(mediaType),
-				cloudevents.ApplicationCloudEventsJSON)}
+		return Event{}, true, landfall.Errorf("event.ReadMessage", landfall.Invalid,
+			"the content type is %s, and a message is one event as JSON: %s", printable(mediaType),
+			cloudevents.ApplicationCloudEventsJSON)
 	case binary:
 		e, err := parseBinary(headers, m.Body)
 		return e, true, err

@@ -192,8 +192,7 @@ func memberName(quoted jsontext.Value) string {
 
 func jsonError(err error) error {
 	if err == nil {
-		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid,
-			Message: "an event is a JSON object, and this is another value"}
+		return landfall.Errorf("event.Parse", landfall.Invalid, "an event is a JSON object, and this is another value")
 	}
 	message := "the event is no valid JSON"
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {

@@ -38,10 +38,8 @@ func NewClient(baseURL string, token Token, client *http.Client) (*gogithub.Clie
 	base, err := url.Parse(strings.TrimSuffix(baseURL, "/") + "/")
 	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || base.Host == "" || base.User != nil ||
 		base.RawQuery != "" || base.Fragment != "" {
-		return nil, &landfall.Error{
-			Op: "github.NewClient", Kind: landfall.Invalid,
-			Message: "the address of GitHub's API must be like https://api.github.com/, without a user or a query",
-		}
+		return nil, landfall.Errorf("github.NewClient", landfall.Invalid,
+			"the address of GitHub's API must be like https://api.github.com/, without a user or a query")
 	}
 	own := *client
 	own.Transport = &transport{next: client.Transport, api: base, token: token}

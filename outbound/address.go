@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -70,8 +69,8 @@ func addresses(ctx context.Context, host string, lookup Lookup) ([]netip.Addr, e
 		return []netip.Addr{a}, nil
 	}
 	if err != nil || !isName(ascii) {
-		return nil, &landfall.Error{Op: "outbound.addresses", Kind: landfall.Forbidden, Message: fmt.Sprintf(
-			"%.300q is neither a name nor an IP address as it is usually written", host)}
+		return nil, landfall.Errorf("outbound.addresses", landfall.Forbidden,
+			"%.300q is neither a name nor an IP address as it is usually written", host)
 	}
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

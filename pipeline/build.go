@@ -150,8 +150,7 @@ func (d draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 		}
 	}
 	if len(job.inputs) == 0 {
-		return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s: build.inputs matches no file", d.spec.App.Pos)}
+		return nil, landfall.Errorf("pipeline.build", landfall.Invalid, "%s: build.inputs matches no file", d.spec.App.Pos)
 	}
 	job.marks = d.buildSecrets.marks
 	job.key = job.digest(preflight.Definition(d.spec, b.Environment))
@@ -374,8 +373,7 @@ func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir 
 	if reason := reasonOf(output.reason.line, result.NotReached); reason != "" {
 		why += ": " + d.hide.String(reason)
 	}
-	return "", &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,
-		Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
+	return "", landfall.Errorf("pipeline.build", landfall.Invalid, "the build command of %s %s", job.what, why)
 }
 
 // storeOutputs takes a build's outputs out of its folder, records them with their digests, and returns them. It stores

@@ -93,10 +93,9 @@ func (b buildSecrets) logins(e spec.Environment) (map[string]secret.Login, error
 	name := cmp.Or(pullSecret(e), secret.DockerConfig)
 	config, found := b.images[name]
 	if !found && name != secret.DockerConfig {
-		return nil, &landfall.Error{Op: "pipeline.logins", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return nil, landfall.Errorf("pipeline.logins", landfall.Invalid,
 			"its imagepullsecret %s is no secret of builds of this app; type: landfall secret set APP %s --build, with the "+
-				"text of a config.json of Docker",
-			name, name)}
+				"text of a config.json of Docker", name, name)
 	}
 	if !found {
 		return map[string]secret.Login{}, nil
@@ -146,10 +145,9 @@ func (b buildSecrets) checkOutputs(dir string, job buildJob, files []landfall.Fi
 			return err
 		}
 		if mark != "" {
-			return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			return landfall.Errorf("pipeline.build", landfall.Invalid,
 				"the build of %s made %s, which shows %s: what a build makes is served or run, so let it write such a file "+
-					"below $HOME, or remove it at the end",
-				job.what, find.String(f.Path), mark)}
+					"below $HOME, or remove it at the end", job.what, find.String(f.Path), mark)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"io"
 	"slices"
 
@@ -50,15 +49,14 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	if !app.Deleted.IsZero() {
-		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Conflict, Message: "the app was deleted"}
+		return landfall.Errorf("pipeline.commit", landfall.Conflict, "the app was deleted")
 	}
 	pushes, err := k.pushes(ctx, tx)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.ConcurrentHead != 0 }) {
-		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled,
-			Message: "a push that waits for its place has joined"}
+		return landfall.Errorf("pipeline.commit", landfall.Canceled, "a push that waits for its place has joined")
 	}
 	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool {
 		return deploy.LineOfPush(app, p) == landfall.Production
@@ -242,8 +240,8 @@ func checkRecorded(recorded []store.GroupUnit, units []versioning.Unit) error {
 	}
 	for _, u := range units {
 		if was[u.Unit] != u.Digest {
-			return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"%s comes out differently than when this release was made; push a new commit, or run retry --rebuild", u.Unit)}
+			return landfall.Errorf("pipeline.commit", landfall.Conflict,
+				"%s comes out differently than when this release was made; push a new commit, or run retry --rebuild", u.Unit)
 		}
 	}
 	return nil

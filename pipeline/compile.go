@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -43,8 +42,8 @@ func (b builtPlan) compile(ctx context.Context, files []entryFile) error {
 	broken := environment.CompileErrors(printed)
 	for i, f := range mine {
 		if why, is := broken[i]; is {
-			return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("%s: Function %s will not run: %s:%s", f.function.Pos, f.function.Name, f.path, why)}
+			return landfall.Errorf("pipeline.build", landfall.Invalid, "%s: Function %s will not run: %s:%s", f.function.Pos,
+				f.function.Name, f.path, why)
 		}
 	}
 	return nil

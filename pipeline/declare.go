@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -130,9 +129,9 @@ func (p plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 func checkNames(u assets.Unit) error {
 	for _, e := range u.Entries {
 		if strings.ContainsFunc(e.Path, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) {
-			return &landfall.Error{Op: "pipeline.plan", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			return landfall.Errorf("pipeline.plan", landfall.Invalid,
 				"%s: %q cannot be served, because its name has a control character or a backslash: rename it, or exclude it",
-				u.Rule.Where, e.File.Path)}
+				u.Rule.Where, e.File.Path)
 		}
 	}
 	return nil

@@ -43,8 +43,7 @@ func (p plan) pinImages(ctx context.Context) (*spec.Spec, error) {
 			continue
 		}
 		if p.Images == nil {
-			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
+			return nil, landfall.Errorf("pipeline.pinImages", landfall.Invalid, "%s: images are not pulled here", e.Pos)
 		}
 		logins, err := p.buildSecrets.logins(e)
 		if err == nil {
@@ -83,10 +82,9 @@ func (p plan) declareImage(d *versioning.Declared, plan packagePlan) error {
 		return nil
 	}
 	if plan.source != nil || plan.deployment != nil {
-		return &landfall.Error{Op: "pipeline.plan", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return landfall.Errorf("pipeline.plan", landfall.Invalid,
 			"%s: Package %s has files, and its environment %s names the image %s: leave out the files, or name container-env "+
-				"and put an image among them",
-			plan.pkg.Pos, plan.pkg.Name, plan.pkg.Environment, image)}
+				"and put an image among them", plan.pkg.Pos, plan.pkg.Name, plan.pkg.Environment, image)
 	}
 	content, err := json.Marshal([]string{"image", image})
 	d.Content = content

@@ -34,9 +34,9 @@ func (s source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.Gro
 	for _, f := range s.spec.Functions {
 		for _, ref := range f.Secrets {
 			if ref.Namespace != "" && ref.Namespace != landfall.DefaultNamespace && ref.Namespace != s.app.Namespace {
-				return nil, &landfall.Error{Op: "pipeline.pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				return nil, landfall.Errorf("pipeline.pin", landfall.Invalid,
 					"%s: the secret %s is in the namespace %q, and secrets are the app's own: leave the namespace out", ref.Pos,
-					ref.Name, ref.Namespace)}
+					ref.Name, ref.Namespace)
 			}
 			u, err := deploy.Pin(ctx, s.DB, s.app, ref.Name, line)
 			if err != nil {
@@ -84,8 +84,8 @@ func (a *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App,
 
 // errPinAgain is what the commit's transaction returns when a secret was set or revoked since the plan was made, or
 // production has begun to want the commit.
-var errPinAgain = &landfall.Error{Op: "pipeline.pin", Kind: landfall.Unavailable,
-	Message: "a secret was set or revoked meanwhile, or another branch came to the commit; planning again"}
+var errPinAgain = landfall.Errorf("pipeline.pin", landfall.Unavailable,
+	"a secret was set or revoked meanwhile, or another branch came to the commit; planning again")
 
 // checkPinned fails unless the secrets of the plan are still those in force.
 func (d draft) checkPinned(ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push) error {

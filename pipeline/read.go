@@ -108,10 +108,9 @@ func (s source) readSpec(ctx context.Context) (*spec.Spec, error) {
 	if index {
 		return spec.Implicit(), nil
 	}
-	return nil, &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return nil, landfall.Errorf("pipeline.read", landfall.Invalid,
 		"%s has neither spec files in %s nor an index.html: add one of them, or name the folder of the specs (app create "+
-			"--specs)",
-		inFolder(s.app.Folder), folder)}
+			"--specs)", inFolder(s.app.Folder), folder)
 }
 
 func specsFolder(app landfall.App) string {
@@ -172,9 +171,9 @@ func (s source) checkNamespaces() error {
 	}
 	for _, o := range objects {
 		if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace && o.Namespace != s.app.Namespace {
-			return &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			return landfall.Errorf("pipeline.read", landfall.Invalid,
 				"%s: %s is in the namespace %q, but the app is in %q: leave the namespace out", o.Pos, o.Name, o.Namespace,
-				s.app.Namespace)}
+				s.app.Namespace)
 		}
 	}
 	return nil

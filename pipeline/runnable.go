@@ -64,10 +64,9 @@ func (b builtPlan) checkSource(ctx context.Context, env environment.Environment,
 ) (file string, source []byte, err error) {
 	file, source, err = preflight.CheckEntry(ctx, env, entrypoint, d)
 	if err == nil && b.HasFastAPI != nil && env.NeedsFastAPI(d.Modes, source, entrypoint) && !b.HasFastAPI() {
-		err = &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		err = landfall.Errorf("pipeline.build", landfall.Invalid,
 			"%s needs FastAPI, which neither its package nor the server has: write fastapi into requirements.txt and let the "+
-				"package be built "+
-				"(buildcmd: build), or install it on the server (apt-get install python3-fastapi)", file)}
+				"package be built "+"(buildcmd: build), or install it on the server (apt-get install python3-fastapi)", file)
 	}
 	return file, source, err
 }

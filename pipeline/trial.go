@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"landfall.dev/landfall"
@@ -25,10 +24,9 @@ func (s source) requireTests() error {
 	for _, f := range s.spec.Functions {
 		tests, err := f.Contract.Tests()
 		if err == nil && s.RequireTests && len(tests) == 0 {
-			err = &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			err = landfall.Errorf("pipeline.read", landfall.Invalid,
 				"%s: Function %s has no test, and this installation releases only functions that pass one "+
-					"(LANDFALL_REQUIRE_TESTS): "+
-					"add one below spec.contract.tests", f.Pos, f.Name)}
+					"(LANDFALL_REQUIRE_TESTS): "+"add one below spec.contract.tests", f.Pos, f.Name)
 		}
 		if err != nil {
 			return err
@@ -77,8 +75,8 @@ func (k storedPlan) testFunction(ctx context.Context, f *spec.Function) error {
 			return err // not the function's fault
 		}
 		if err != nil {
-			return &landfall.Error{Op: "pipeline.test", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"%s: Function %s: the test %s failed: %s", f.TestPos(i), f.Name, strconv.Quote(t.Name), landfall.MessageOf(err))}
+			return landfall.Errorf("pipeline.test", landfall.Invalid, "%s: Function %s: the test %s failed: %s", f.TestPos(i),
+				f.Name, strconv.Quote(t.Name), landfall.MessageOf(err))
 		}
 	}
 	return nil

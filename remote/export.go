@@ -88,7 +88,7 @@ func (r *Repositories) Import(ctx context.Context, appID string, refs []byte, pa
 		return err
 	}
 	if exists(path) {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "there is a repository of this app already"}
+		return landfall.Errorf(op, landfall.Conflict, "there is a repository of this app already")
 	}
 	head, commands, err := parseReferences(string(refs))
 	if err != nil {
@@ -172,8 +172,7 @@ func (s *source) Read(p []byte) (int, error) {
 // parseReferences reads what Export wrote: HEAD's branch, and the rest as commands of git update-ref.
 func parseReferences(text string) (head, commands string, err error) {
 	invalid := func(line string) error {
-		return &landfall.Error{Op: "remote.Import", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("%q is no reference of a repository", clean(line, 200))}
+		return landfall.Errorf("remote.Import", landfall.Invalid, "%q is no reference of a repository", clean(line, 200))
 	}
 	head, rest, _ := strings.Cut(text, "\n")
 	name, err := landfall.ParseRefName(head)

@@ -14,7 +14,7 @@ func (None) Path(string) string { return "" }
 
 // Heads has the contract of Repositories.
 func (None) Heads(context.Context, string) (map[landfall.RefName]landfall.CommitSHA, error) {
-	return nil, &landfall.Error{Op: "remote", Kind: landfall.NotFound, Message: "the built-in remote is off"}
+	return nil, landfall.Errorf("remote", landfall.NotFound, "the built-in remote is off")
 }
 
 // Named has the contract of Repositories.

@@ -43,8 +43,8 @@ func readCommands(in *bufio.Reader) (commands, error) {
 				Message: "the request is not a push as git sends it", Err: err}
 		}
 		if c.raw = append(c.raw, packet...); len(c.raw) > maxCommands {
-			return c, &landfall.Error{Op: op, Kind: landfall.Invalid,
-				Message: "the push names too many references at once: their list is limited to 1 MiB; push them in parts"}
+			return c, landfall.Errorf(op, landfall.Invalid,
+				"the push names too many references at once: their list is limited to 1 MiB; push them in parts")
 		}
 		if string(packet) == flush {
 			return c, nil

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -279,7 +278,7 @@ func (*Repositories) in(path string, cmd *exec.Cmd) *exec.Cmd {
 
 func (r *Repositories) checkedPath(op landfall.Op, id string) (string, error) {
 	if !appID.MatchString(id) {
-		return "", &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be an app's id", id)}
+		return "", landfall.Errorf(op, landfall.Invalid, "%q cannot be an app's id", id)
 	}
 	return r.Path(id), nil
 }
@@ -287,7 +286,7 @@ func (r *Repositories) checkedPath(op landfall.Op, id string) (string, error) {
 func (r *Repositories) existingPath(op landfall.Op, id string) (string, error) {
 	path, err := r.checkedPath(op, id)
 	if err == nil && !exists(path) {
-		err = &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "the app has no repository here"}
+		err = landfall.Errorf(op, landfall.NotFound, "the app has no repository here")
 	}
 	return path, err
 }

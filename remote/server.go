@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -176,8 +175,8 @@ func (s *Server) loggerOf(repository Repository) *slog.Logger {
 func (s *Server) open(r *http.Request, q request) (Repository, error) {
 	token := auth.Password(r)
 	if token == "" {
-		return Repository{}, &landfall.Error{Op: "remote.open", Kind: landfall.Unauthorized,
-			Message: "a token is needed, as the password; any user name will do"}
+		return Repository{}, landfall.Errorf("remote.open", landfall.Unauthorized,
+			"a token is needed, as the password; any user name will do")
 	}
 	repository, err := s.Receiver.Open(r.Context(), q.app, token, q.service == receivePack)
 	if err != nil {
@@ -195,10 +194,10 @@ const BringBack = "bring the process that has them back, or its folder git; only
 // branch was deleted. Before the first push it is made, so that an empty repository can be cloned, too.
 func (s *Server) find(ctx context.Context, repository Repository) error {
 	if repository.Pushed && !s.Repositories.Exists(repository.App) {
-		return &landfall.Error{Op: "remote.find", Kind: landfall.Unavailable,
-			Message: fmt.Sprintf("the repository of %s is gone from this "+
+		return landfall.Errorf("remote.find", landfall.Unavailable,
+			"the repository of %s is gone from this "+
 				"server, so it can be neither fetched nor pushed to, while its releases are served; for whoever "+
-				"runs the server: %s", repository.Name, BringBack)}
+				"runs the server: %s", repository.Name, BringBack)
 	}
 	return s.Repositories.Create(ctx, repository.App, "")
 }
@@ -249,8 +248,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) (io.Reader, error)
 		}
 		return unzipped, nil
 	}
-	return nil, &landfall.Error{Op: "remote.body", Kind: landfall.Invalid,
-		Message: "the request is compressed in an unknown way"}
+	return nil, landfall.Errorf("remote.body", landfall.Invalid, "the request is compressed in an unknown way")
 }
 
 // patient reads a body of any length from a client that never pauses for the idle time.

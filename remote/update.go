@@ -55,8 +55,7 @@ var applyID = regexp.MustCompile(`^[a-z0-9]{8,40}$`)
 // refuse returns an Invalid error unless the reference may be pushed so.
 func (c command) refuse() error {
 	invalid := func(format string) error {
-		return &landfall.Error{Op: "remote.refuse", Kind: landfall.Invalid,
-			Message: fmt.Sprintf(format, clean(string(c.ref), 100))}
+		return landfall.Errorf("remote.refuse", landfall.Invalid, format, clean(string(c.ref), 100))
 	}
 	if !utf8.ValidString(string(c.ref)) {
 		return invalid(`%q is refused: the name is not valid UTF-8`)
@@ -104,8 +103,8 @@ func (r *Repositories) describe(ctx context.Context, path string, env []string, 
 	for i, c := range commands {
 		before, after := commits[2*i], commits[2*i+1]
 		if after.sha == "" && !c.after.IsZero() {
-			return nil, &landfall.Error{Op: "remote.describe", Kind: landfall.Invalid,
-				Message: fmt.Sprintf("%q is refused: it would name something that is not a commit", string(c.ref))}
+			return nil, landfall.Errorf("remote.describe", landfall.Invalid,
+				"%q is refused: it would name something that is not a commit", string(c.ref))
 		}
 		u := Update{Ref: c.ref, Before: before.sha, After: after.sha, Message: after.message}
 		if u.Before != "" && u.After != "" && u.Before != u.After {

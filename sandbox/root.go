@@ -15,11 +15,11 @@ func (s *Sandbox) refusedRoot(op landfall.Op, root string) error {
 	case root == "":
 		return nil
 	case s.mode == Off:
-		return &landfall.Error{Op: op, Kind: landfall.Forbidden,
-			Message: "functions that are images are refused without a sandbox"}
+		return landfall.Errorf(op, landfall.Forbidden, "functions that are images are refused without a sandbox")
 	case !s.direct && !isStatic(s.init):
-		return &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "functions that are images cannot be run: " +
-			"install landfall-init beside landfall, or a landfall that was built without cgo"}
+		return landfall.Errorf(op, landfall.Unavailable,
+			"functions that are images cannot be run: install landfall-init beside landfall, or a landfall that was built "+
+				"without cgo")
 	}
 	return nil
 }

@@ -39,9 +39,8 @@ func NewKey() (Text, error) {
 // Invalid, without showing the key, when it is malformed.
 func ParseKey(key Text) (*Keeper, error) {
 	const op landfall.Op = "secret.ParseKey"
-	wrong := &landfall.Error{Op: op, Kind: landfall.Invalid,
-		Message: "the key is not one of age; right would be lines that begin with " +
-			"AGE-SECRET-KEY-1, as age-keygen makes them"}
+	wrong := landfall.Errorf(op, landfall.Invalid,
+		"the key is not one of age; right would be lines that begin with AGE-SECRET-KEY-1, as age-keygen makes them")
 	var lines []string
 	for line := range strings.Lines(key.Reveal()) {
 		lines = append(lines, strings.TrimSpace(line))

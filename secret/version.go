@@ -27,10 +27,10 @@ func CheckName(s string) error {
 	if len(s) <= maxName && name.MatchString(s) && !strings.HasPrefix(strings.ToUpper(Variable(s)), "LANDFALL_") {
 		return nil
 	}
-	return &landfall.Error{Op: "secret.CheckName", Kind: landfall.Invalid,
-		Message: fmt.Sprintf("%.200q cannot be the name of a secret: "+
+	return landfall.Errorf("secret.CheckName", landfall.Invalid,
+		"%.200q cannot be the name of a secret: "+
 			"at most %d letters, digits and _, with - and . between them, not beginning with a digit or LANDFALL_; for "+
-			"example STRIPE_KEY", s, maxName)}
+			"example STRIPE_KEY", s, maxName)
 }
 
 // Variable returns the name of the environment variable in which functions find a secret.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"landfall.dev/landfall"
@@ -50,7 +49,7 @@ func (q queries) Alias(ctx context.Context, unit, name string) (landfall.Alias, 
 	const op landfall.Op = "store.Alias"
 	a, err := one(ctx, q, op, scanAlias, aliasQuery+` WHERE a.unit = $1 AND a.name = $2`, unit, name)
 	if landfall.Is(err, landfall.NotFound) {
-		return a, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no alias %q", name)}
+		return a, landfall.Errorf(op, landfall.NotFound, "there is no alias %q", name)
 	}
 	return a, err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -44,8 +43,7 @@ func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 		return err
 	}
 	if taken > 0 {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the name %q is taken; names of deleted apps stay reserved", a.Name)}
+		return landfall.Errorf(op, landfall.Conflict, "the name %q is taken; names of deleted apps stay reserved", a.Name)
 	}
 	return tx.insertApp(ctx, a)
 }
@@ -90,7 +88,7 @@ func (q queries) AppByName(ctx context.Context, name string) (landfall.App, erro
 	const op landfall.Op = "store.AppByName"
 	a, err := one(ctx, q, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1`, name)
 	if landfall.Is(err, landfall.NotFound) {
-		return a, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q", name)}
+		return a, landfall.Errorf(op, landfall.NotFound, "there is no app %q", name)
 	}
 	return a, err
 }
@@ -99,8 +97,7 @@ func (q queries) AppByName(ctx context.Context, name string) (landfall.App, erro
 func (tx *Tx) ActiveApp(ctx context.Context, id string) (landfall.App, error) {
 	a, err := tx.App(ctx, id)
 	if err == nil && !a.Deleted.IsZero() {
-		err = &landfall.Error{Op: "store.ActiveApp", Kind: landfall.NotFound,
-			Message: fmt.Sprintf("the app %q was deleted", a.Name)}
+		err = landfall.Errorf("store.ActiveApp", landfall.NotFound, "the app %q was deleted", a.Name)
 	}
 	return a, err
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"reflect"
@@ -194,9 +193,9 @@ func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql
 }
 
 func newerSchema(op landfall.Op, form, known int64) error {
-	return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+	return landfall.Errorf(op, landfall.Conflict,
 		"the database has the form %d of a newer landfall, and this program knows forms up to %d: start the newer program, "+
-			"or restore a backup that was made before the upgrade", form, known)}
+			"or restore a backup that was made before the upgrade", form, known)
 }
 
 // Close closes the database. Repeating it is safe.

@@ -127,8 +127,8 @@ func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event [
 		return err
 	}
 	if now.Count >= most.Count || now.Bytes+int64(len(event)) > most.Bytes {
-		return &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: fmt.Sprintf(
-			"%d executions of the app wait to be run, which is as much as may; try again later", now.Count)}
+		return landfall.Errorf(op, landfall.Unavailable,
+			"%d executions of the app wait to be run, which is as much as may; try again later", now.Count)
 	}
 	return tx.exec(ctx, op, insertExecution, executionRow(x, "", time.Time{}, x.Created, event)...)
 }
@@ -368,8 +368,7 @@ func (tx *Tx) DeleteExecution(ctx context.Context, id string) error {
 		return err
 	}
 	if x.State == landfall.ExecutionRunning {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict,
-			Message: "the execution is running; it can be deleted when it is over"}
+		return landfall.Errorf(op, landfall.Conflict, "the execution is running; it can be deleted when it is over")
 	}
 	return tx.deleteExecutions(ctx, op, []string{id})
 }

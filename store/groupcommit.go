@@ -64,7 +64,7 @@ func (db *DB) runGroup(ctx context.Context, members []*member) {
 	ended := false
 	defer func() {
 		if !ended {
-			err = &landfall.Error{Op: op, Kind: landfall.Internal, Message: "the transaction that was shared did not end"}
+			err = landfall.Errorf(op, landfall.Internal, "the transaction that was shared did not end")
 		}
 		db.group.pass()
 		for _, m := range members {

@@ -51,8 +51,7 @@ func (db *DB) Leader(ctx context.Context) (Leader, error) {
 	}
 	key := db.leadership.currentKey()
 	if key == "" {
-		return Leader{}, &landfall.Error{Op: op, Kind: landfall.Unavailable,
-			Message: "this process does not own the database now"}
+		return Leader{}, landfall.Errorf(op, landfall.Unavailable, "this process does not own the database now")
 	}
 	return Leader{db, key}, nil
 }
@@ -102,8 +101,8 @@ func (q queries) checkLeader(ctx context.Context, key string) error {
 		return err
 	}
 	if last != key {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict,
-			Message: "another landfall process owns the database meanwhile: this one does nothing for all any more"}
+		return landfall.Errorf(op, landfall.Conflict,
+			"another landfall process owns the database meanwhile: this one does nothing for all any more")
 	}
 	return nil
 }

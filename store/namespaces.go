@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,7 +34,7 @@ func (q queries) Namespace(ctx context.Context, name string) (Namespace, error) 
 	const op landfall.Op = "store.Namespace"
 	n, err := one(ctx, q, op, scanNamespace, `SELECT name, created FROM namespaces WHERE name = $1 AND deleted = 0`, name)
 	if landfall.Is(err, landfall.NotFound) {
-		err = &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no namespace %q", name)}
+		err = landfall.Errorf(op, landfall.NotFound, "there is no namespace %q", name)
 	}
 	return n, err
 }
@@ -55,8 +54,8 @@ func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error 
 		return err
 	}
 	if apps > 0 {
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the name %q is an app's, and apps and namespaces share their names: choose another for the namespace", name)}
+		return landfall.Errorf(op, landfall.Conflict,
+			"the name %q is an app's, and apps and namespaces share their names: choose another for the namespace", name)
 	}
 	return tx.exec(ctx, op, `INSERT INTO namespaces (name, created) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET created = excluded.created, deleted = 0 WHERE namespaces.deleted <> 0`, name, at)
@@ -98,13 +97,13 @@ func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error 
 	case err != nil:
 		return err
 	case apps[1] > 0:
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+		return landfall.Errorf(op, landfall.Conflict,
 			"the namespace %s goes only without apps, and it has %d of them: delete them first "+
-				"(landfall app delete APP --force)", name, apps[1])}
+				"(landfall app delete APP --force)", name, apps[1])
 	case apps[2] > 0:
-		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+		return landfall.Errorf(op, landfall.Conflict,
 			"the namespace %s has %d versions of functions and packages that were made by hand: delete them first",
-			name, apps[2])}
+			name, apps[2])
 	}
 	if err := tx.revoke(ctx, op, `t.namespace = $1`, name); err != nil {
 		return err

@@ -152,9 +152,9 @@ func (e *postgres) hold(ctx context.Context, o *leadership, leading func()) erro
 			break
 		}
 		if time.Now().After(patience) {
-			return &landfall.Error{Op: "store.own", Kind: landfall.Conflict,
-				Message: "another landfall process uses this database: " +
-					"stop it, or give this one a database of its own with LANDFALL_DATABASE"}
+			return landfall.Errorf("store.own", landfall.Conflict,
+				"another landfall process uses this database: stop it, or give this one a database of its own with "+
+					"LANDFALL_DATABASE")
 		}
 		if err := sleep(ctx, leadEvery); err != nil {
 			return err

@@ -25,8 +25,8 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 	const op landfall.Op = "store.Open"
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // the error's text may contain the password
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "LANDFALL_DATABASE is no address of a database; right would be postgres://USER:PASSWORD@HOST:5432/NAME"}
+		return nil, landfall.Errorf(op, landfall.Invalid,
+			"LANDFALL_DATABASE is no address of a database; right would be postgres://USER:PASSWORD@HOST:5432/NAME")
 	}
 	for name, value := range map[string]string{"idle_in_transaction_session_timeout": idleInTransaction,
 		"application_name": "landfall"} {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"landfall.dev/landfall"
@@ -33,7 +32,7 @@ func (q queries) Release(ctx context.Context, app string, id landfall.UID) (land
 	const op landfall.Op = "store.Release"
 	r, err := one(ctx, q, op, scanRelease, `SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND uid = $2`, app, id)
 	if landfall.Is(err, landfall.NotFound) {
-		return r, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no release %q", id)}
+		return r, landfall.Errorf(op, landfall.NotFound, "there is no release %q", id)
 	}
 	return r, err
 }
@@ -98,7 +97,7 @@ func (q queries) Tag(ctx context.Context, app, name string) (landfall.Tag, error
 	const op landfall.Op = "store.Tag"
 	t, err := one(ctx, q, op, scanTag, `SELECT `+tagColumns+` FROM tags WHERE app = $1 AND name = $2`, app, name)
 	if landfall.Is(err, landfall.NotFound) {
-		return t, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no tag %q", name)}
+		return t, landfall.Errorf(op, landfall.NotFound, "there is no tag %q", name)
 	}
 	return t, err
 }

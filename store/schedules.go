@@ -121,7 +121,7 @@ func (q queries) schedules(ctx context.Context, app string) (map[string]Schedule
 func (tx *Tx) checkLive(ctx context.Context, op landfall.Op, app string, release landfall.UID) error {
 	live, err := tx.IsLive(ctx, app, release)
 	if err == nil && !live {
-		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "the release is not live"}
+		err = landfall.Errorf(op, landfall.Conflict, "the release is not live")
 	}
 	return err
 }

@@ -159,8 +159,8 @@ func (q queries) checkEmptyTable(ctx context.Context, table string) error {
 	const op landfall.Op = "store.checkEmpty"
 	n, err := one(ctx, q, op, scanValue[int64], `SELECT COUNT(*) FROM (SELECT 1 FROM `+table+` LIMIT 1) AS found`)
 	if err == nil && n > 0 {
-		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"the database is not empty: the table %s has rows; a restore needs a new one", table)}
+		err = landfall.Errorf(op, landfall.Conflict,
+			"the database is not empty: the table %s has rows; a restore needs a new one", table)
 	}
 	return err
 }
@@ -269,8 +269,7 @@ func CheckVacant(ctx context.Context, where string) error {
 	if !IsPostgres(where) {
 		info, err := os.Stat(where)
 		if err == nil && info.Size() > 0 {
-			return &landfall.Error{Op: op, Kind: landfall.Conflict,
-				Message: fmt.Sprintf("there is a database at %s; a restore needs a new one", where)}
+			return landfall.Errorf(op, landfall.Conflict, "there is a database at %s; a restore needs a new one", where)
 		}
 		return nil
 	}

@@ -111,10 +111,9 @@ func Lock(path string) (io.Closer, error) {
 	}
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"another landfall process%s uses the data folder %s: stop it, or give this one a folder of its own with "+
-				"LANDFALL_DATA",
-			holder(f), filepath.Dir(path))}, f.Close())
+		return nil,
+			errors.Join(landfall.Errorf(op, landfall.Conflict, "another landfall process%s uses the data folder %s: stop it, "+
+				"or give this one a folder of its own with "+"LANDFALL_DATA", holder(f), filepath.Dir(path)), f.Close())
 	case err != nil:
 		return nil, errors.Join(&landfall.Error{Op: op, Message: "the data folder cannot be locked", Err: err}, f.Close())
 	}

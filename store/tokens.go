@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -53,8 +52,8 @@ func (db *DB) used(ctx context.Context, t landfall.Token, now time.Time, err err
 	case err != nil:
 		return t, err
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
-		return landfall.Token{}, &landfall.Error{Op: "store.Token", Kind: landfall.Unauthorized, Message: fmt.Sprintf(
-			"the token %s expired on %s: ask for another one (landfall token create)", t.Name, t.Expires.Format(time.DateOnly))}
+		return landfall.Token{}, landfall.Errorf("store.Token", landfall.Unauthorized,
+			"the token %s expired on %s: ask for another one (landfall token create)", t.Name, t.Expires.Format(time.DateOnly))
 	case now.Sub(t.Used) >= every:
 		_ = db.Update(ctx, func(tx *Tx) error {
 			return tx.exec(ctx, "store.Token", `UPDATE tokens SET used = $2 WHERE hash = $1`, t.Hash, micros(now))

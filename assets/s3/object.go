@@ -155,7 +155,7 @@ func (o *object) Seek(offset int64, whence int) (int64, error) {
 	default:
 	}
 	if offset < 0 {
-		return o.at, &landfall.Error{Op: "s3.seek", Kind: landfall.Invalid, Message: "a position before the beginning"}
+		return o.at, landfall.Errorf("s3.seek", landfall.Invalid, "a position before the beginning")
 	}
 	o.at = offset
 	return o.at, nil

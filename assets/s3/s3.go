@@ -77,8 +77,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		BucketLookup: style, Transport: c.Transport, MaxRetries: maxRetries,
 	})
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"LANDFALL_S3_ENDPOINT is %q; right would be HOST, HOST:PORT or https://HOST: %s", c.Endpoint, err)}
+		return nil, landfall.Errorf(op, landfall.Invalid,
+			"LANDFALL_S3_ENDPOINT is %q; right would be HOST, HOST:PORT or https://HOST: %s", c.Endpoint, err)
 	}
 	s := &Store{core: minio.Core{Client: client}, bucket: c.Bucket, memory: semaphore.NewWeighted(memoryLimit)}
 	if err := s.ensureBucket(ctx, c.Region); err != nil {
@@ -138,9 +138,9 @@ func probeResult(endpoint string, first, second, removed error) error {
 	case first != nil:
 		return failure(op, "", first)
 	case second == nil:
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return landfall.Errorf(op, landfall.Invalid,
 			"the object store at %s overwrites objects although it is told not to (If-None-Match: *): it cannot be used safely",
-			endpoint)}
+			endpoint)
 	case landfall.KindOf(failure(op, "", second)) != landfall.Conflict:
 		return failure(op, "", second)
 	}

@@ -20,16 +20,16 @@ import (
 func (c Config) check() error {
 	const op = "s3.check"
 	if s3utils.CheckValidBucketNameStrict(c.Bucket) != nil {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"LANDFALL_S3_BUCKET is %q; right would be 3 to 63 lower-case letters, digits, dots and hyphens", c.Bucket)}
+		return landfall.Errorf(op, landfall.Invalid,
+			"LANDFALL_S3_BUCKET is %q; right would be 3 to 63 lower-case letters, digits, dots and hyphens", c.Bucket)
 	}
 	host, _, err := net.SplitHostPort(c.Endpoint)
 	if err != nil {
 		host = c.Endpoint
 	}
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && c.Style == HostStyle {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"LANDFALL_S3_STYLE is host, and there is no name below the IP address %s; right would be path", host)}
+		return landfall.Errorf(op, landfall.Invalid,
+			"LANDFALL_S3_STYLE is host, and there is no name below the IP address %s; right would be path", host)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ func reveal(keeper *secret.Keeper, f *landfall.Function, to *runner.Function) er
 			why = "and this process has no key for secrets (LANDFALL_SECRET_KEY)"
 		}
 		if why != "" {
-			return &landfall.Error{Op: "functions.reveal", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"the function %s cannot be run: it needs the secret %s, %s", f.Name, s.Name, why)}
+			return landfall.Errorf("functions.reveal", landfall.Conflict,
+				"the function %s cannot be run: it needs the secret %s, %s", f.Name, s.Name, why)
 		}
 		value, err := keeper.Open(secret.Owner{App: f.App, Name: s.Name}, s.Sealed)
 		if err != nil {
@@ -42,15 +42,15 @@ func reveal(keeper *secret.Keeper, f *landfall.Function, to *runner.Function) er
 		values[s.Name] = value
 		to.Env[secret.Variable(s.Name)] = value.Reveal()
 		if total += len(value); total > maxSecrets {
-			return &landfall.Error{Op: "functions.reveal", Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"the function %s cannot be run: its secrets have more than %d bytes together", f.Name, maxSecrets)}
+			return landfall.Errorf("functions.reveal", landfall.Conflict,
+				"the function %s cannot be run: its secrets have more than %d bytes together", f.Name, maxSecrets)
 		}
 	}
 	to.Hide = secret.NewRedactor(values)
 	if to.Files = filesOf(f, values); len(to.Files) > spec.MaxFiles {
-		return &landfall.Error{Op: "functions.reveal", Kind: landfall.Conflict, Message: fmt.Sprintf(
+		return landfall.Errorf("functions.reveal", landfall.Conflict,
 			"the function %s cannot be run: its secrets and config maps have %d keys, each a file, and may have %d", f.Name,
-			len(to.Files), spec.MaxFiles)}
+			len(to.Files), spec.MaxFiles)
 	}
 	return nil
 }

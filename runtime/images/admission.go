@@ -12,8 +12,7 @@ func Admission(tokens auth.Tokens) func(r *http.Request, app *string) error {
 	return func(r *http.Request, app *string) error {
 		secret := auth.Password(r)
 		if secret == "" {
-			return &landfall.Error{Op: "images", Kind: landfall.Unauthorized,
-				Message: "log in with any name and a token as the password"}
+			return landfall.Errorf("images", landfall.Unauthorized, "log in with any name and a token as the password")
 		}
 		var f *landfall.Function
 		if app != nil {

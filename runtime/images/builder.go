@@ -152,8 +152,7 @@ func (b *Builder) make(ctx context.Context, f Function) (*image, error) {
 		case b.turns <- struct{}{}:
 			defer func() { <-b.turns }()
 		case <-ctx.Done():
-			return nil, &landfall.Error{Op: "images.make", Kind: landfall.Unavailable,
-				Message: "too many images are asked for; try again later"}
+			return nil, landfall.Errorf("images.make", landfall.Unavailable, "too many images are asked for; try again later")
 		}
 		made, err := b.build(ctx, f)
 		if err == nil {

@@ -170,7 +170,7 @@ func (h *Handler) digest(w http.ResponseWriter, r *http.Request, namespace, name
 	case code == blobUnknown && slices.Contains(made.layers, d):
 		file, err := h.Builder.layer(r.Context(), f, d)
 		if os.IsNotExist(err) { // removed for another one
-			return &landfall.Error{Op: "images.layer", Kind: landfall.Unavailable, Message: "the layer is being made; try again"}
+			return landfall.Errorf("images.layer", landfall.Unavailable, "the layer is being made; try again")
 		}
 		if err != nil {
 			return err

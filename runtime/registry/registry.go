@@ -179,8 +179,7 @@ func (r *Registry) Expired(ctx context.Context, app, selector string, joined boo
 	defer cancel()
 	defer r.asked.Add(-1)
 	if r.asked.Add(1) > maxAsked {
-		return "", &landfall.Error{Op: "registry.expired", Kind: landfall.Unavailable,
-			Message: "too many ask for releases that are not there"}
+		return "", landfall.Errorf("registry.expired", landfall.Unavailable, "too many ask for releases that are not there")
 	}
 	release, err := r.Source.Expired(ctx, s.app.ID, digits)
 	switch {

@@ -58,8 +58,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, re
 	c := function.Call{Function: f}
 	if rest != nil {
 		if f.Body == 0 {
-			writeError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid,
-				Message: "the function takes no body that follows its event"})
+			writeError(w, r, form, e, landfall.Errorf("call", landfall.Invalid,
+				"the function takes no body that follows its event"))
 			return
 		}
 		rest.most, rest.want = f.Body, to.accept
@@ -116,8 +116,8 @@ func readEvent(r *http.Request, body []byte) (event.Event, event.Form, error) {
 	case err != nil:
 		return event.Event{}, form, err
 	case form == event.Batch || len(events) != 1:
-		return event.Event{}, form, &landfall.Error{Op: "call", Kind: landfall.Invalid,
-			Message: "a runner takes one event at a time, and this is a batch"}
+		return event.Event{}, form, landfall.Errorf("call", landfall.Invalid,
+			"a runner takes one event at a time, and this is a batch")
 	}
 	return events[0], form, nil
 }

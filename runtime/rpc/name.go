@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -78,9 +77,9 @@ func parseName(text string) (Name, error) {
 
 func notNamed(text string) error {
 	const most = 200
-	return &landfall.Error{Op: "rpc.parseName", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return landfall.Errorf("rpc.parseName", landfall.Invalid,
 		"function: it is %q, and must be the URL of a function: …%sNAMESPACE/NAME:VERSION",
-		landfall.Printable(text[:min(len(text), most)]), invoke.Path)}
+		landfall.Printable(text[:min(len(text), most)]), invoke.Path)
 }
 
 // named returns the function that a request names: by the header, else by the event.

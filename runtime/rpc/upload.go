@@ -112,8 +112,7 @@ func (in *incoming) next() error {
 func (in *incoming) broken(kind byte, text []byte, err error) error {
 	switch {
 	case err == nil && kind == pieceFrame:
-		return &landfall.Error{Op: "rpc.Read", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("it is larger than the limit of %d bytes", in.most)}
+		return landfall.Errorf("rpc.Read", landfall.Invalid, "it is larger than the limit of %d bytes", in.most)
 	case err == nil:
 		if said := decodeFault("call.Read", text); said != nil {
 			return said

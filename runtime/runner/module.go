@@ -234,7 +234,7 @@ func moduleFault(ctx context.Context, err error, i *instance, hide *secret.Redac
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(function.ReasonTimeout, trace, "the function did not answer within %s", t.timeout)
 	case errors.Is(err, context.Canceled):
-		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the runner is stopping"}
+		return landfall.Errorf("runner.Run", landfall.Canceled, "the runner is stopping")
 	case ended && end.Full:
 		return busy("the modules that run here take all the memory that they may have")
 	case ended && end.Memory:

@@ -111,7 +111,7 @@ func (r *Runner) reserve(f Function, most int) (*pool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the runner is stopping"}
+		return nil, landfall.Errorf("runner.Run", landfall.Canceled, "the runner is stopping")
 	}
 	k := keyOf(f)
 	p := r.pools[k]

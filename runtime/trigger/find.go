@@ -25,8 +25,8 @@ import (
 func (m *Manager) Find(e event.Event) ([]*registry.Trigger, error) {
 	table := m.Table()
 	if table == nil {
-		return nil, &landfall.Error{Op: "trigger.Find", Kind: landfall.Unavailable,
-			Message: "the triggers are not read yet; try again in a moment"}
+		return nil, landfall.Errorf("trigger.Find", landfall.Unavailable,
+			"the triggers are not read yet; try again in a moment")
 	}
 	found, err := m.bySource(table, e)
 	return slices.DeleteFunc(found, func(t *registry.Trigger) bool { return !m.prepared(t).pass(e) }), err

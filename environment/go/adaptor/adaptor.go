@@ -62,7 +62,8 @@ func Serve(functions map[string]http.HandlerFunc) (code int) {
 func answer(functions map[string]http.HandlerFunc, name string, line []byte, b *body, out io.Writer) []byte {
 	e, err := read(line)
 	if err != nil {
-		return failed(e, &fault{kind: "InvalidEvent", message: "standard input must have one event as a JSON object on each line"})
+		return failed(e, &fault{kind: "InvalidEvent",
+			message: "standard input must have one event as a JSON object on each line"})
 	}
 	b.over, b.unsaid = !e.Follows, e.Follows
 	function := functions[name]
@@ -72,8 +73,9 @@ func answer(functions map[string]http.HandlerFunc, name string, line []byte, b *
 			there = append(there, name)
 		}
 		sort.Strings(there)
-		return failed(e, &fault{kind: "MissingHandler", message: fmt.Sprintf("the package has no function %s(http.ResponseWriter, *http.Request); it has %s",
-			name, strings.Join(there, ", "))})
+		return failed(e, &fault{kind: "MissingHandler",
+			message: fmt.Sprintf("the package has no function %s(http.ResponseWriter, *http.Request); it has %s",
+				name, strings.Join(there, ", "))})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // what the function left behind may wait for that

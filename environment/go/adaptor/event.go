@@ -59,8 +59,8 @@ func (e event) line(fields map[string]any) []byte {
 		return []byte(text(fields))
 	}
 	names := map[string]string{
-		"id": "event-id", "source": "source", "type": "event-type", "eventtypeversion": "event-type-version", "time": "event-time",
-		"datacontenttype": "content-type", "data": "data", "data_base64": "data", "error": "error",
+		"id": "event-id", "source": "source", "type": "event-type", "eventtypeversion": "event-type-version",
+		"time": "event-time", "datacontenttype": "content-type", "data": "data", "data_base64": "data", "error": "error",
 	}
 	old, extensions := map[string]any{"cloud-events-version": "0.1"}, map[string]any{}
 	for name, value := range fields {

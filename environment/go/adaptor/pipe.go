@@ -28,7 +28,8 @@ type input struct {
 func takeInput() io.Reader {
 	const stdin = 0
 	var is syscall.Stat_t
-	if syscall.Fstat(stdin, &is) != nil || is.Mode&syscall.S_IFMT != syscall.S_IFIFO || syscall.SetNonblock(stdin, true) != nil {
+	if syscall.Fstat(stdin, &is) != nil || is.Mode&syscall.S_IFMT != syscall.S_IFIFO ||
+		syscall.SetNonblock(stdin, true) != nil {
 		return os.Stdin
 	}
 	in := &input{file: os.NewFile(stdin, "events")}
@@ -104,7 +105,8 @@ func writable(fd uintptr) bool {
 	}{fd: int32(fd), events: pollOut}
 	var now syscall.Timespec
 	//nolint:gosec // G103: ppoll takes addresses; Go keeps what is converted in a call where it is until that ends
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1,
+		uintptr(unsafe.Pointer(&now)), 0, 0, 0)
 	return errno == 0 && n == 1 && poll.happens == pollOut
 }
 

@@ -154,7 +154,9 @@ func Adapt(f *Folder, adaptor string) error {
 		return nil
 	}
 	var begin bytes.Buffer
-	begin.WriteString("package main\n\nimport (\n\tlandfall_http \"net/http\"\n\tlandfall_os \"os\"\n\n\tlandfall_adaptor " + strconv.Quote(adaptor) + "\n)\n\n")
+	begin.WriteString(
+		"package main\n\nimport (\n\tlandfall_http \"net/http\"\n\tlandfall_os \"os\"\n\n\tlandfall_adaptor " +
+			strconv.Quote(adaptor) + "\n)\n\n")
 	begin.WriteString("func main() {\n\tfunctions := map[string]landfall_http.HandlerFunc{\n")
 	for _, name := range f.Functions {
 		fmt.Fprintf(&begin, "\t\t%q: %s,\n", name, name)
@@ -164,7 +166,8 @@ func Adapt(f *Folder, adaptor string) error {
 		if err := f.renameMain(); err != nil {
 			return err
 		}
-		begin.WriteString("\tif len(landfall_os.Args) < 2 || functions[landfall_os.Args[1]] == nil {\n\t\t" + renamed + "()\n\t\treturn\n\t}\n")
+		begin.WriteString("\tif len(landfall_os.Args) < 2 || functions[landfall_os.Args[1]] == nil {\n\t\t" + renamed +
+			"()\n\t\treturn\n\t}\n")
 	}
 	begin.WriteString("\tlandfall_os.Exit(landfall_adaptor.Serve(functions))\n}\n")
 	return os.WriteFile("landfall_main.go", begin.Bytes(), 0o600)

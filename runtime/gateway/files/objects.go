@@ -165,8 +165,7 @@ func (o *objects) variant(ctx context.Context, file File, v variant) (*body, err
 			return bodyOf(v, data), nil
 		}
 	}
-	return nil, &landfall.Error{Op: "gateway.open", Kind: landfall.Unavailable,
-		Message: "the gateway's cache folder is too small"}
+	return nil, landfall.Errorf("gateway.open", landfall.Unavailable, "the gateway's cache folder is too small")
 }
 
 // cached returns v if it is at hand, or an error that is fs.ErrNotExist. An empty coded variant says that the coding is

@@ -50,7 +50,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, f *landfall.Func
 }
 
 // errNobodyReads is what a function is told that reads on when its call is over.
-var errNobodyReads = &landfall.Error{Op: "gateway.upload", Kind: landfall.Canceled, Message: "the call is over"}
+var errNobodyReads = landfall.Errorf("gateway.upload", landfall.Canceled, "the call is over")
 
 // Read implements function.Body.
 func (u *upload) Read(p []byte) (int, error) {

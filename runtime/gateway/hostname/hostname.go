@@ -114,12 +114,12 @@ func New(domain, control string) (Hosts, error) {
 	const op landfall.Op = "gateway.hosts"
 	base, ok := Canonical(domain)
 	if !ok || isIP(base) {
-		return Hosts{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the domain of releases is no host name"}
+		return Hosts{}, landfall.Errorf(op, landfall.Invalid, "the domain of releases is no host name")
 	}
 	h := Hosts{domain: base, suffix: "." + base, control: base}
 	if control != "" {
 		if h.control, ok = Canonical(control); !ok {
-			return Hosts{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the public URL has no host name"}
+			return Hosts{}, landfall.Errorf(op, landfall.Invalid, "the public URL has no host name")
 		}
 	}
 	return h, nil

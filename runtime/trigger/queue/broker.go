@@ -68,7 +68,7 @@ func (b *Broker) open() (jetstream.JetStream, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Canceled, Message: "the server stops"}
+		return nil, landfall.Errorf(op, landfall.Canceled, "the server stops")
 	}
 	if b.server != nil && !b.server.JetStreamEnabled() { // it gives up when the disk is full
 		b.stop()

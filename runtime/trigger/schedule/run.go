@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -115,8 +114,7 @@ func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Fir
 	}
 	p, err := event.ProtocolOf(answer)
 	if err == nil && p.Status >= http.StatusBadRequest {
-		err = &landfall.Error{Op: "schedule.invoke", Kind: landfall.Unavailable,
-			Message: fmt.Sprintf("the function answered with the status %d", p.Status)}
+		err = landfall.Errorf("schedule.invoke", landfall.Unavailable, "the function answered with the status %d", p.Status)
 	}
 	return err
 }
