@@ -71,6 +71,11 @@ func Errorf(op Op, kind Kind, format string, args ...any) error {
 	return &Error{Op: op, Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
+// Wrapf returns an Error with a sentence for the person who pushed, and with a cause for the operator's log.
+func Wrapf(op Op, kind Kind, cause error, format string, args ...any) error {
+	return &Error{Op: op, Kind: kind, Message: fmt.Sprintf(format, args...), Err: cause}
+}
+
 // Error returns everything known, for logs. People are shown Message.
 func (e *Error) Error() string {
 	var b strings.Builder

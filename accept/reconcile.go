@@ -87,9 +87,9 @@ func (acceptor *Acceptor) checkCopy(ctx context.Context, app landfall.App, refs 
 	if err != nil || len(lacks) == 0 {
 		return err
 	}
-	return &landfall.Error{Op: "accept.Reconcile",
-		Message: fmt.Sprintf("the repository lacks %s, which was accepted: it is an older copy; "+
-			"bring the newer one back, or push its branches again from a clone", lacks[0].Short())}
+	return landfall.Errorf("accept.Reconcile", landfall.Internal,
+		"the repository lacks %s, which was accepted: it is an older copy; "+
+			"bring the newer one back, or push its branches again from a clone", lacks[0].Short())
 }
 
 func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) error {

@@ -189,8 +189,8 @@ func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Event) (landfall.A
 		return landfall.App{}, err
 	}
 	if err != nil || h.Secret != event.Secret {
-		return landfall.App{}, &landfall.Error{
-			Op: "accept.Accept", Kind: landfall.Unauthorized, Err: err, Message: "the hook has another secret than before"}
+		return landfall.App{}, landfall.Wrapf("accept.Accept", landfall.Unauthorized, err,
+			"the hook has another secret than before")
 	}
 	if event.Repository.ID == 0 {
 		return landfall.App{}, nil

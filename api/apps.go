@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -174,8 +173,8 @@ func (a *api) hookOf(h landfall.Hook) *client.Hook {
 func (a *api) hook(ctx context.Context, app landfall.App) (landfall.Hook, error) {
 	h, err := a.DB.HookOf(ctx, app.ID)
 	if landfall.Is(err, landfall.NotFound) {
-		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Err: err, Message: fmt.Sprintf(
-			"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
+		err = landfall.Wrapf("api", landfall.NotFound, err,
+			"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)
 	}
 	return h, err
 }
@@ -524,8 +523,7 @@ func (a *api) delivery(ctx context.Context, in *struct {
 	}
 	d, err := a.DB.Delivery(ctx, in.Hook, in.ID)
 	if landfall.Is(err, landfall.NotFound) {
-		err = &landfall.Error{Op: "api", Kind: landfall.NotFound,
-			Message: fmt.Sprintf("there is no delivery %q of this hook", in.ID), Err: err}
+		err = landfall.Wrapf("api", landfall.NotFound, err, "there is no delivery %q of this hook", in.ID)
 	}
 	return answer(d, err)
 }

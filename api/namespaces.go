@@ -441,9 +441,8 @@ func (a *api) reference(namespace, written string) (landfall.Reference, error) {
 		err = spec.CheckName(ref.Name)
 	}
 	if err != nil {
-		err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Err: err,
-			Message: fmt.Sprintf("%q is no function that can be named here: %s; right would be %s",
-				written, landfall.MessageOf(err), a.qualified(namespace, landfall.Reference{Name: "NAME", Selector: "VERSION"}))}
+		err = landfall.Wrapf("api", landfall.Invalid, err, "%q is no function that can be named here: %s; right would be %s",
+			written, landfall.MessageOf(err), a.qualified(namespace, landfall.Reference{Name: "NAME", Selector: "VERSION"}))
 	}
 	ref.Namespace = ""
 	return ref, err

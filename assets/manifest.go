@@ -226,7 +226,7 @@ func isHeaderValue(s string) bool {
 }
 
 func manifestError(err error) error {
-	return &landfall.Error{Op: "assets.decode", Message: "a manifest of static files is damaged", Err: err}
+	return landfall.Wrapf("assets.decode", landfall.Internal, err, "a manifest of static files is damaged")
 }
 
 // Ref names a manifest: its key and its digest. After a collection another manifest may be stored at the key.

@@ -201,8 +201,7 @@ func checkFile(rule Rule, file landfall.File) error {
 		return invalid(rule.Where, "%q is no path of a file", file.Path)
 	}
 	if file.ContentID() == "" {
-		return &landfall.Error{Op: opSelect, Message: fmt.Sprintf("%s: the content of %q is not known", rule.Where,
-			file.Path)}
+		return landfall.Errorf(opSelect, landfall.Internal, "%s: the content of %q is not known", rule.Where, file.Path)
 	}
 	return nil
 }

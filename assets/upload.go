@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -170,8 +169,8 @@ func checkDigest(file landfall.File, stored landfall.Digest) error {
 	if file.Digest == "" || file.Digest == stored {
 		return nil
 	}
-	return &landfall.Error{Op: opUpload, Message: fmt.Sprintf(
-		"%q changed between build and upload, or was damaged on its way", file.Path)}
+	return landfall.Errorf(opUpload, landfall.Internal,
+		"%q changed between build and upload, or was damaged on its way", file.Path)
 }
 
 // digest returns the digest of the file's bytes.

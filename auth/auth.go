@@ -68,9 +68,9 @@ func Token(ctx context.Context, tokens Tokens, secret string) (landfall.Token, e
 	token, err := tokens.Token(ctx, secret, time.Now())
 	switch {
 	case landfall.Is(err, landfall.NotFound):
-		err = &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
+		err = landfall.Wrapf(op, landfall.Unauthorized, err, "the token is not known")
 	case err != nil && !landfall.Is(err, landfall.Unauthorized):
-		err = &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
+		err = landfall.Wrapf(op, landfall.KindOf(err), err, "the token cannot be checked now")
 	}
 	return token, err
 }
@@ -106,7 +106,7 @@ func Visitor(ctx context.Context, tokens Tokens, host, app, secret string, now t
 
 func signedIn(err error) error {
 	if landfall.Is(err, landfall.NotFound) {
-		return &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "nobody is signed in", Err: err}
+		return landfall.Wrapf(op, landfall.Unauthorized, err, "nobody is signed in")
 	}
 	return err
 }

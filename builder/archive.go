@@ -245,7 +245,7 @@ func ListWithLinks(r io.ReadSeeker, size int64) ([]ArchivedFile, error) { return
 
 func list(r io.ReadSeeker, size int64, target func(*zip.File) (string, error)) ([]ArchivedFile, error) {
 	damaged := func(err error) error {
-		return &landfall.Error{Op: "builder.list-archive", Message: "an archive is damaged", Err: err}
+		return landfall.Wrapf("builder.list-archive", landfall.Internal, err, "an archive is damaged")
 	}
 	z, err := zip.NewReader(seekerAt{r}, size)
 	if err != nil {
@@ -321,8 +321,8 @@ func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File,
 		return err
 	}
 	if file.Digest != "" && file.Digest != landfall.DigestFromSum(hash.Sum(nil)) {
-		return &landfall.Error{Op: opWriteArchive, Message: fmt.Sprintf(
-			"%q changed between build and upload, or was damaged on its way", file.Path)}
+		return landfall.Errorf(opWriteArchive, landfall.Internal,
+			"%q changed between build and upload, or was damaged on its way", file.Path)
 	}
 	return nil
 }
@@ -340,5 +340,5 @@ func OpenArchived(r io.ReadSeeker, size int64, name string) (io.ReadCloser, erro
 			}
 		}
 	}
-	return nil, &landfall.Error{Op: "builder.open-archived", Message: "an archive is damaged", Err: err}
+	return nil, landfall.Wrapf("builder.open-archived", landfall.Internal, err, "an archive is damaged")
 }

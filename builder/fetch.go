@@ -3,7 +3,6 @@ package builder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -99,8 +98,7 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 	}
 	origin, err := url.Parse(r.URL)
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "the repository's address cannot be read", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Invalid, err, "the repository's address cannot be read")
 	}
 	m.once.Do(func() { m.transport = m.dialer().Transport() })
 	x := &exchange{
@@ -108,8 +106,7 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 	}
 	endpoint, err := transport.NewEndpoint(r.URL)
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "the repository's address cannot be read", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Invalid, err, "the repository's address cannot be read")
 	}
 	session, err := githttp.NewClient(&http.Client{Transport: x}).NewUploadPackSession(endpoint, nil)
 	if err != nil {
@@ -237,9 +234,9 @@ func (m *Mirror) checkCommit(op landfall.Op, ref landfall.RefName, name plumbing
 		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err,
 			Message: m.remote.name() + " is empty: push a commit first"}
 	}
-	return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err, Message: fmt.Sprintf(
+	return landfall.Wrapf(op, landfall.NotFound, err,
 		"commit %s of %s is not in %s any more: the branch was rewritten or deleted; push again",
-		landfall.CommitSHA(name.String()).Short(), shortRef(ref), m.remote.name())}
+		landfall.CommitSHA(name.String()).Short(), shortRef(ref), m.remote.name())
 }
 
 func shortRef(ref landfall.RefName) string {

@@ -224,9 +224,9 @@ func (c *Call) checkLive(ctx context.Context, cl *client.Client, run client.Run,
 		_, err := fmt.Fprintf(c.Stdout, "It is live: %s\n", app.URL)
 		return err
 	case app.Live != run.Release && app.Held && production:
-		return &landfall.Error{Op: "cli", Kind: landfall.Conflict, Err: errHeld, Message: fmt.Sprintf(
+		return landfall.Wrapf("cli", landfall.Conflict, errHeld,
 			"the release %s was made, but live is held at %s; landfall release live %s %s makes it live", run.Release, app.Live,
-			app.Name, run.Release)}
+			app.Name, run.Release)
 	}
 	return nil
 }

@@ -78,8 +78,8 @@ func (c *Call) remoteCheck(ctx context.Context, found func(landfall.Finding) err
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return landfall.Checked{}, &landfall.Error{Op: "cli", Kind: landfall.Unavailable, Err: err,
-				Message: "the server stopped in the middle of the check; what it found until then is not all"}
+			return landfall.Checked{}, landfall.Wrapf("cli", landfall.Unavailable, err,
+				"the server stopped in the middle of the check; what it found until then is not all")
 		}
 		switch {
 		case line.Finding != nil:

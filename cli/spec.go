@@ -217,9 +217,9 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 	if _, err := fs.Stat(tree, "index.html"); err == nil {
 		return spec.Implicit(), nil
 	}
-	return nil, &landfall.Error{Op: "cli", Kind: landfall.Invalid, Err: errNoSpecs, Message: fmt.Sprintf(
+	return nil, landfall.Wrapf("cli", landfall.Invalid, errNoSpecs,
 		"there are neither spec files in %s nor an index.html: add one of them, or name the folder of the specs",
-		strings.TrimSuffix(specs, "/")+"/")}
+		strings.TrimSuffix(specs, "/")+"/")
 }
 
 // readNamed reads a file of an app's folder that a contract names.

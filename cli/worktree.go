@@ -31,7 +31,7 @@ type worktree struct {
 // openWorktree finds the work tree around the current folder.
 func openWorktree(ctx context.Context) (*worktree, error) {
 	if _, err := exec.LookPath("git"); err != nil {
-		return nil, &landfall.Error{Op: "cli", Kind: landfall.Unavailable, Err: err, Message: "git was not found: install it"}
+		return nil, landfall.Wrapf("cli", landfall.Unavailable, err, "git was not found: install it")
 	}
 	w := &worktree{}
 	top, err := w.git(ctx, nil, "rev-parse", "--show-toplevel")
@@ -61,8 +61,7 @@ func (w *worktree) git(ctx context.Context, env []string, args ...string) (strin
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
-		return "", &landfall.Error{Op: "cli", Kind: landfall.Invalid, Err: err,
-			Message: fmt.Sprintf("git %s: %s", args[0], strings.TrimSpace(complaint.String()))}
+		return "", landfall.Wrapf("cli", landfall.Invalid, err, "git %s: %s", args[0], strings.TrimSpace(complaint.String()))
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }

@@ -97,9 +97,8 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App,
 		}
 		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
 		if err != nil {
-			return nil, &landfall.Error{Op: "deploy.Pin", Kind: landfall.KindOf(err), Err: err,
-				Message: fmt.Sprintf("%s names %s: %s", landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref,
-					landfall.MessageOf(err)+remedy(ref, err))}
+			return nil, landfall.Wrapf("deploy.Pin", landfall.KindOf(err), err, "%s names %s: %s",
+				landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref, landfall.MessageOf(err)+remedy(ref, err))
 		}
 		_, err = versioning.FindAlias(ctx, r, app.Namespace, ref)
 		switch {

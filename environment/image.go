@@ -77,7 +77,7 @@ func readImage(p pack) (container.Image, error) {
 		err = json.Unmarshal(text, &image)
 	}
 	if err != nil {
-		return image, &landfall.Error{Op: "environment.image", Message: "an unpacked image cannot be read", Err: err}
+		return image, landfall.Wrapf("environment.image", landfall.Internal, err, "an unpacked image cannot be read")
 	}
 	return image, nil
 }

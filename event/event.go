@@ -110,10 +110,8 @@ const (
 const maxAttributes = 128
 
 func tooLarge(op landfall.Op, limit string, most int) error {
-	return &landfall.Error{
-		Op: op, Kind: landfall.Invalid, Err: &TooLargeError{Limit: limit, Max: most},
-		Message: fmt.Sprintf("the event is too large: the limit %q is %d", limit, most),
-	}
+	return landfall.Wrapf(op, landfall.Invalid, &TooLargeError{Limit: limit, Max: most},
+		"the event is too large: the limit %q is %d", limit, most)
 }
 
 // invalid returns an Invalid error that begins with the wrong field.

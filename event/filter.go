@@ -58,8 +58,8 @@ func ParseFilters(text []byte) (Filters, error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal(text, &all, json.RejectUnknownMembers(true)); err != nil {
-		return nil, &landfall.Error{Op: "event.ParseFilters", Kind: landfall.Invalid,
-			Message: "filters: it must be a list of exact, prefix, suffix, all, any and not, each with what it is of", Err: err}
+		return nil, landfall.Wrapf("event.ParseFilters", landfall.Invalid, err,
+			"filters: it must be a list of exact, prefix, suffix, all, any and not, each with what it is of")
 	}
 	return all, checkFilters(all, nil)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -74,8 +73,7 @@ func readBody(r *http.Request, most int) ([]byte, error) {
 	case large || body.Len() > most:
 		return nil, tooLarge(op, limitBytes, most)
 	case err != nil:
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "the body could not be read to its end", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Invalid, err, "the body could not be read to its end")
 	}
 	return body.Bytes(), nil
 }
@@ -85,8 +83,7 @@ func parseBatch(body []byte, most int) ([]Event, error) {
 	const op landfall.Op = "event.Parse"
 	var values []jsontext.Value
 	if err := json.Unmarshal(body, &values); err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "a batch is a JSON array of events, and this is none", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Invalid, err, "a batch is a JSON array of events, and this is none")
 	}
 	if len(values) > most {
 		return nil, tooLarge(op, limitEvents, most)
@@ -98,8 +95,7 @@ func parseBatch(body []byte, most int) ([]Event, error) {
 			err = invalid("specversion", "a batch has events of 1.0 only", nil)
 		}
 		if err != nil {
-			return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err),
-				Message: fmt.Sprintf("event %d of the batch: %s", i+1, landfall.MessageOf(err)), Err: err}
+			return nil, landfall.Wrapf(op, landfall.KindOf(err), err, "event %d of the batch: %s", i+1, landfall.MessageOf(err))
 		}
 		events = append(events, e)
 	}

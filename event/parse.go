@@ -130,8 +130,8 @@ func scan(data []byte, members []member) ([]member, error) {
 		return nil, jsonError(err)
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid,
-			Message: "there is more than one JSON value where one event should be", Err: err}
+		return nil, landfall.Wrapf("event.Parse", landfall.Invalid, err,
+			"there is more than one JSON value where one event should be")
 	}
 	return members, checkDuplicates(members)
 }

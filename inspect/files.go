@@ -30,8 +30,7 @@ func (c *Contents) Files(ctx context.Context, units []store.GroupUnit) ([]Served
 			manifest, err = c.Manifests.Load(ctx, assets.RefIn(content))
 		}
 		if err != nil && landfall.KindOf(err) == landfall.NotFound {
-			return nil, &landfall.Error{Op: "inspect.Files", Kind: landfall.NotFound,
-				Message: "its files are not stored any more", Err: err}
+			return nil, landfall.Wrapf("inspect.Files", landfall.NotFound, err, "its files are not stored any more")
 		}
 		if err != nil {
 			return nil, err

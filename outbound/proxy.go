@@ -171,8 +171,7 @@ const proxyTimeout = 20 * time.Second
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: proxyTimeout}).DialContext(ctx, network, address)
 	if err != nil && ctx.Err() == nil {
-		err = &landfall.Error{Op: "outbound.dial", Kind: landfall.Unavailable, Err: err,
-			Message: "the proxy of this installation cannot be reached"}
+		err = landfall.Wrapf("outbound.dial", landfall.Unavailable, err, "the proxy of this installation cannot be reached")
 	}
 	return conn, err
 }

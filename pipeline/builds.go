@@ -126,7 +126,7 @@ func (b *Builds) Drop(app string) error {
 func (b *Builds) Check(record store.Build) ([]string, error) {
 	var kept storedBuild
 	if err := json.Unmarshal(record.Output, &kept); err != nil {
-		return nil, &landfall.Error{Op: "pipeline.Check", Message: "the record of a build cannot be read", Err: err}
+		return nil, landfall.Wrapf("pipeline.Check", landfall.Internal, err, "the record of a build cannot be read")
 	}
 	folder := b.hold(kept.Folder)
 	defer b.releaseOne(kept.Folder)

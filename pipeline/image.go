@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,8 +49,8 @@ func (p plan) pinImages(ctx context.Context) (*spec.Spec, error) {
 			image, err = p.Images.Pin(ctx, image, logins)
 		}
 		if err != nil {
-			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.KindOf(err), Err: err,
-				Message: fmt.Sprintf("%s: Environment %s: %s", e.Pos, e.Name, landfall.MessageOf(err))}
+			return nil, landfall.Wrapf("pipeline.pinImages", landfall.KindOf(err), err, "%s: Environment %s: %s", e.Pos, e.Name,
+				landfall.MessageOf(err))
 		}
 		if pinned.Environments[i].Spec, err = withImage(e.Spec, image); err != nil {
 			return nil, err

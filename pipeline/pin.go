@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -40,8 +39,8 @@ func (s source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.Gro
 			}
 			u, err := deploy.Pin(ctx, s.DB, s.app, ref.Name, line)
 			if err != nil {
-				return nil, &landfall.Error{Op: "pipeline.pin", Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
-					"%s: Function %s names %s", ref.Pos, f.Name, landfall.MessageOf(err))}
+				return nil, landfall.Wrapf("pipeline.pin", landfall.KindOf(err), err, "%s: Function %s names %s", ref.Pos, f.Name,
+					landfall.MessageOf(err))
 			}
 			if !slices.Contains(secrets, u) {
 				secrets = append(secrets, u)

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/artifact"
@@ -50,8 +49,8 @@ func (b builtPlan) checkFunctions(ctx context.Context) error {
 			entries = append(entries, entry)
 		}
 		if err != nil {
-			return &landfall.Error{Op: "pipeline.build", Kind: landfall.KindOf(err), Err: err,
-				Message: fmt.Sprintf("%s: Function %s %s: %s", f.Pos, f.Name, verb, landfall.MessageOf(err))}
+			return landfall.Wrapf("pipeline.build", landfall.KindOf(err), err, "%s: Function %s %s: %s", f.Pos, f.Name, verb,
+				landfall.MessageOf(err))
 		}
 	}
 	return b.compile(ctx, entries)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -360,8 +359,8 @@ func (a *attempt) storeFile(ctx context.Context, key string, f *os.File) (*landf
 	}
 	same, err := a.holds(ctx, key, digest)
 	if landfall.KindOf(err) == landfall.NotFound {
-		return nil, &landfall.Error{Op: "pipeline.upload", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
-			"the object store says that %q is there, and that it is not", key)}
+		return nil, landfall.Wrapf("pipeline.upload", landfall.Unavailable, err,
+			"the object store says that %q is there, and that it is not", key)
 	}
 	if err = ignoreDamage(err); err != nil || same {
 		return &landfall.Archive{Key: key, Digest: digest, Size: size}, err

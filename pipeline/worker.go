@@ -206,8 +206,7 @@ func (a *attempt) stepError(ctx context.Context, name landfall.Step, limit time.
 		return cause
 	}
 	if late {
-		return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
-			"the step %s did not end within %s", name, limit)}
+		return landfall.Wrapf("pipeline", landfall.Unavailable, err, "the step %s did not end within %s", name, limit)
 	}
 	if landfall.KindOf(err) == landfall.Internal && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
 		return noSpace(err)
@@ -217,8 +216,8 @@ func (a *attempt) stepError(ctx context.Context, name landfall.Step, limit time.
 
 // noSpace is the error when there is no disk space for work in progress.
 func noSpace(cause error) error {
-	return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: cause,
-		Message: "this installation has no disk space left for work in progress"}
+	return landfall.Wrapf("pipeline", landfall.Unavailable, cause,
+		"this installation has no disk space left for work in progress")
 }
 
 // isFull reports whether the file system of a folder has hardly any space left.
@@ -304,9 +303,8 @@ func (a *attempt) settle(ctx context.Context, err error) error {
 				landfall.CutDescription(landfall.MessageOf(err)))
 		}
 		if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Internal {
-			err = &landfall.Error{Op: "pipeline", Kind: kind, Err: err, Message: fmt.Sprintf(
-				"%s; %d attempts failed: push again, or type: landfall run retry %s", landfall.MessageOf(err),
-				failures+1, a.run.ID)}
+			err = landfall.Wrapf("pipeline", kind, err, "%s; %d attempts failed: push again, or type: landfall run retry %s",
+				landfall.MessageOf(err), failures+1, a.run.ID)
 		}
 		return a.fail(ctx, verdict.state, err)
 	}

@@ -97,8 +97,7 @@ func (f NewFile) copy(to io.Writer) error {
 	defer from.Close()
 	n, err := io.Copy(to, io.LimitReader(from, f.Size))
 	if err == nil && n != f.Size {
-		err = &landfall.Error{Op: "remote.Commit",
-			Message: fmt.Sprintf("%s has %d bytes, and %d were expected", f.Path, n, f.Size)}
+		err = landfall.Errorf("remote.Commit", landfall.Internal, "%s has %d bytes, and %d were expected", f.Path, n, f.Size)
 	}
 	return err
 }

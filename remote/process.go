@@ -26,9 +26,9 @@ const (
 func FindGit() (string, error) {
 	path, err := exec.LookPath("git")
 	if err != nil {
-		return "", &landfall.Error{Op: "remote.FindGit", Kind: landfall.Unavailable, Err: err,
-			Message: "git was not found, so there is no built-in remote: install it (Debian: apt-get install git); webhooks " +
-				"work without it"}
+		return "", landfall.Wrapf("remote.FindGit", landfall.Unavailable, err,
+			"git was not found, so there is no built-in remote: install it (Debian: apt-get install git); webhooks work "+
+				"without it")
 	}
 	return path, nil
 }

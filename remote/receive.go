@@ -39,8 +39,7 @@ func readCommands(in *bufio.Reader) (commands, error) {
 	for {
 		packet, err := readPacket(in)
 		if err != nil {
-			return c, &landfall.Error{Op: op, Kind: landfall.Invalid,
-				Message: "the request is not a push as git sends it", Err: err}
+			return c, landfall.Wrapf(op, landfall.Invalid, err, "the request is not a push as git sends it")
 		}
 		if c.raw = append(c.raw, packet...); len(c.raw) > maxCommands {
 			return c, landfall.Errorf(op, landfall.Invalid,

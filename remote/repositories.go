@@ -62,9 +62,8 @@ func OpenRepositories(root, program string) (*Repositories, error) {
 		}
 		// Git silently runs no hook that it may not execute, and would then move references unasked.
 		if _, err := exec.LookPath(path); err != nil {
-			return nil, &landfall.Error{Op: op, Err: err,
-				Message: "programs in the data folder cannot be run, so the built-in remote cannot check pushes: mount it " +
-					"without noexec"}
+			return nil, landfall.Wrapf(op, landfall.Internal, err,
+				"programs in the data folder cannot be run, so the built-in remote cannot check pushes: mount it without noexec")
 		}
 	}
 	return r, nil

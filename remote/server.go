@@ -243,8 +243,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) (io.Reader, error)
 	case "gzip", "x-gzip":
 		unzipped, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, &landfall.Error{Op: "remote.body", Kind: landfall.Invalid,
-				Message: "the request is not compressed as it says", Err: err}
+			return nil, landfall.Wrapf("remote.body", landfall.Invalid, err, "the request is not compressed as it says")
 		}
 		return unzipped, nil
 	}

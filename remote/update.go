@@ -44,8 +44,8 @@ func parseCommand(line string) (command, error) {
 	_, err := landfall.ParseCommitSHA(before)
 	_, err2 := landfall.ParseCommitSHA(after)
 	if err := errors.Join(err, err2); err != nil || !ok || strings.ContainsAny(ref, "\n\r") {
-		return command{}, &landfall.Error{Op: "remote.parseCommand", Kind: landfall.Invalid,
-			Message: "the request is not a push as git sends it", Err: err}
+		return command{}, landfall.Wrapf("remote.parseCommand", landfall.Invalid, err,
+			"the request is not a push as git sends it")
 	}
 	return command{landfall.CommitSHA(before), landfall.CommitSHA(after), landfall.RefName(ref)}, nil
 }

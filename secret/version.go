@@ -65,8 +65,7 @@ type Content struct {
 // ReadContent reads what a version of a secret keeps.
 func ReadContent(stored json.RawMessage) (c Content, err error) {
 	if err := json.Unmarshal(stored, &c); err != nil {
-		return c, &landfall.Error{Op: "secret.ReadContent", Kind: landfall.Invalid,
-			Message: "what is stored of the secret cannot be read", Err: err}
+		return c, landfall.Wrapf("secret.ReadContent", landfall.Invalid, err, "what is stored of the secret cannot be read")
 	}
 	return c, nil
 }

@@ -205,9 +205,9 @@ func fetchBackup(ctx context.Context, c *cli.Call, w io.Writer, objects bool) (b
 	defer func() { _ = archive.Close() }()
 	_, totals, err := backup.Reader{}.Read(ctx, io.TeeReader(archive, w))
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
-		err = &landfall.Error{Op: "cli", Kind: landfall.Unavailable, Err: err,
-			Message: "the backup is not whole: the server broke it off, and " +
-				"its log says why; it does so when nothing is read for a minute, so write to a file where the output may pause"}
+		err = landfall.Wrapf("cli", landfall.Unavailable, err,
+			"the backup is not whole: the server broke it off, and its log says why; it does so when nothing is read for a "+
+				"minute, so write to a file where the output may pause")
 	}
 	return totals, err
 }

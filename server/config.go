@@ -271,8 +271,8 @@ func atLine(err error, file string, lines map[string]int, fromFile func(name str
 	if !is || !fromFile(name) {
 		return err
 	}
-	return &landfall.Error{Op: "config", Kind: landfall.KindOf(err), Err: err,
-		Message: fmt.Sprintf("%s:%d: %s %s", file, lines[name], strings.ToLower(name), what)}
+	return landfall.Wrapf("config", landfall.KindOf(err), err, "%s:%d: %s %s", file, lines[name],
+		strings.ToLower(name), what)
 }
 
 // readConfigFile reads landfall.yaml: one key for each setting that is no secret, in lower case. It returns the lines
@@ -284,8 +284,7 @@ func readConfigFile(file string) (values map[string]string, lines map[string]int
 		return values, lines, nil
 	}
 	if err != nil {
-		return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("the configuration cannot be read: %v", err), Err: err}
+		return nil, nil, landfall.Wrapf("config", landfall.Invalid, err, "the configuration cannot be read: %v", err)
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {

@@ -128,6 +128,6 @@ func (m appMessages) Read(ctx context.Context, app landfall.App, pattern string,
 	return m.broker.Read(ctx, queue.Owner{ID: app.ID, Name: app.Name, Namespace: app.Namespace}, pattern, after, limit)
 }
 
-var errNoMessages = &landfall.Error{Op: "messages", Kind: landfall.Unavailable,
-	Message: "there are no queues here: this process has not all roles, and several processes need a NATS server " +
-		"(setting LANDFALL_NATS)"}
+var errNoMessages = landfall.Errorf("messages", landfall.Unavailable,
+	"there are no queues here: this process has not all roles, and several processes need a NATS server (setting "+
+		"LANDFALL_NATS)")

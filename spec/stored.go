@@ -214,8 +214,7 @@ func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, 
 }
 
 func versionError(err error) error {
-	return &landfall.Error{Op: "spec.Stored", Kind: landfall.Invalid,
-		Message: "the spec of a version cannot be read", Err: err}
+	return landfall.Wrapf("spec.Stored", landfall.Invalid, err, "the spec of a version cannot be read")
 }
 
 // resourceFields are Fission's: quantities as Kubernetes writes them, times in seconds.

@@ -77,7 +77,7 @@ func (db *DB) runGroup(ctx context.Context, members []*member) {
 	}
 	ended = true
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "the database did not answer in time", Err: err}
+		err = landfall.Wrapf(op, landfall.Unavailable, err, "the database did not answer in time")
 	}
 }
 

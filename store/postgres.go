@@ -204,8 +204,7 @@ func checkWritable(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn.PgConn())
 	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
-		err = &landfall.Error{Op: "store.takesWrites", Kind: landfall.Unavailable,
-			Message: "the database takes no writes any more", Err: err}
+		err = landfall.Wrapf("store.takesWrites", landfall.Unavailable, err, "the database takes no writes any more")
 	}
 	return err
 }
@@ -334,8 +333,8 @@ func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return &landfall.Error{Op: "store.commit", Kind: landfall.Unavailable, Err: errors.Join(cause, err),
-				Message: "the database went away at the end of a transaction; what became of it is not known"}
+			return landfall.Wrapf("store.commit", landfall.Unavailable, errors.Join(cause, err),
+				"the database went away at the end of a transaction; what became of it is not known")
 		case <-tick.C:
 		}
 	}

@@ -40,7 +40,7 @@ var _ engine = (*sqliteFile)(nil)
 func openSQLite(ctx context.Context, path string, s schema) (*DB, error) {
 	const op landfall.Op = "store.Open"
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &landfall.Error{Op: op, Message: "the data folder cannot be made", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Internal, err, "the data folder cannot be made")
 	}
 	lock, err := Lock(path + ".lock")
 	if err != nil {
@@ -107,7 +107,7 @@ func Lock(path string) (io.Closer, error) {
 	const op landfall.Op = "store.lock"
 	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Message: "the data folder is not writable", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Internal, err, "the data folder is not writable")
 	}
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
@@ -115,7 +115,7 @@ func Lock(path string) (io.Closer, error) {
 			errors.Join(landfall.Errorf(op, landfall.Conflict, "another landfall process%s uses the data folder %s: stop it, "+
 				"or give this one a folder of its own with "+"LANDFALL_DATA", holder(f), filepath.Dir(path)), f.Close())
 	case err != nil:
-		return nil, errors.Join(&landfall.Error{Op: op, Message: "the data folder cannot be locked", Err: err}, f.Close())
+		return nil, errors.Join(landfall.Wrapf(op, landfall.Internal, err, "the data folder cannot be locked"), f.Close())
 	}
 	// The note replaces the last one, for which even a full disk has room. The lock holds without a note, too.
 	note := strconv.Itoa(os.Getpid()) + "\n"

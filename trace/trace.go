@@ -39,7 +39,7 @@ func Open(ctx context.Context, getenv func(string) string, version string, logge
 	otel.SetErrorHandler(&faults{logger: logger, often: rate.Sometimes{First: 1, Interval: time.Minute}})
 	exporter, err := otlptrace.New(ctx, newClient(s))
 	if err != nil {
-		return nil, &landfall.Error{Op: "trace.Open", Message: "traces cannot be sent", Err: err}
+		return nil, landfall.Wrapf("trace.Open", landfall.Internal, err, "traces cannot be sent")
 	}
 	of, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(semconv.ServiceName("landfall"), semconv.ServiceVersion(version)), resource.WithFromEnv())

@@ -3,7 +3,6 @@ package versioning
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -58,8 +57,8 @@ func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Ref
 func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (landfall.Alias, error) {
 	a, err := r.Alias(ctx, row.ID, name)
 	if landfall.Is(err, landfall.NotFound) {
-		err = &landfall.Error{Op: "versioning.AliasOf", Kind: landfall.NotFound, Message: fmt.Sprintf(
-			"there is no alias %q of %s; there are: landfall function alias list %s", name, row.Unit, row.Unit.Name), Err: err}
+		err = landfall.Wrapf("versioning.AliasOf", landfall.NotFound, err,
+			"there is no alias %q of %s; there are: landfall function alias list %s", name, row.Unit, row.Unit.Name)
 	}
 	return a, err
 }

@@ -40,8 +40,8 @@ type Apply struct {
 }
 
 // ErrPlanAgain is what Versions returns when a version on which the plan relied was deleted meanwhile.
-var ErrPlanAgain = &landfall.Error{Op: "versioning.Apply", Kind: landfall.Unavailable,
-	Message: "a version that this commit shares was deleted meanwhile; planning again"}
+var ErrPlanAgain = landfall.Errorf("versioning.Apply", landfall.Unavailable,
+	"a version that this commit shares was deleted meanwhile; planning again")
 
 // Versions makes the versions, and returns all units in force in the order of a.Units. It must run in the transaction
 // that makes the rest of the apply visible. Conflict when another app owns a unit.

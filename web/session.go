@@ -34,7 +34,7 @@ func (s *site) visitor(r *http.Request) (landfall.Token, error) {
 		token, err = auth.Session(r.Context(), s.DB, cookie.Value, s.Now())
 	}
 	if landfall.Is(err, landfall.Unauthorized) {
-		return token, &landfall.Error{Op: "web", Kind: landfall.Unauthorized, Message: "Sign in first.", Err: err}
+		return token, landfall.Wrapf("web", landfall.Unauthorized, err, "Sign in first.")
 	}
 	return token, err
 }

@@ -66,18 +66,14 @@ func lenient() json.Options {
 // decode reads the payload of an event.
 func decode(event string, payload []byte, into any) error {
 	if err := json.Unmarshal(payload, into, lenient()); err != nil {
-		return &landfall.Error{
-			Op: "webhook.Parse", Kind: landfall.Invalid, Err: err,
-			Message: fmt.Sprintf("the payload is not JSON in the form of event %s", event),
-		}
+		return landfall.Wrapf("webhook.Parse", landfall.Invalid, err,
+			"the payload is not JSON in the form of event %s", event)
 	}
 	return nil
 }
 
 // invalid says which field of an event's payload differs from what GitHub sends.
 func invalid(event, field string, cause error) error {
-	return &landfall.Error{
-		Op: "webhook.Parse", Kind: landfall.Invalid, Err: cause,
-		Message: fmt.Sprintf("the payload of event %s has no usable %q", event, field),
-	}
+	return landfall.Wrapf("webhook.Parse", landfall.Invalid, cause, "the payload of event %s has no usable %q",
+		event, field)
 }

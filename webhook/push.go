@@ -48,9 +48,7 @@ func parsePush(payload []byte) (Event, error) {
 		return Event{}, err
 	}
 	intake := Event{Repository: repository}
-	push := &landfall.Push{
-		Source: landfall.FromWebhook, Forced: p.Forced, Actor: cmp.Or(p.Sender.Login, p.Pusher.Name),
-	}
+	push := &landfall.Push{Source: landfall.FromWebhook, Forced: p.Forced, Actor: cmp.Or(p.Sender.Login, p.Pusher.Name)}
 	if push.Ref, err = landfall.ParseRefName(p.Ref); err != nil {
 		return Event{}, invalid(event, "ref", err)
 	}

@@ -65,7 +65,7 @@ func decode(answer io.Reader, out any) error {
 		return err
 	}
 	if err := json.NewDecoder(answer).Decode(out); err != nil {
-		return &landfall.Error{Op: "client", Message: "the server's answer is not what its API promises", Err: err}
+		return landfall.Wrapf("client", landfall.Internal, err, "the server's answer is not what its API promises")
 	}
 	return nil
 }
@@ -195,8 +195,7 @@ func (c *Client) askWith(ctx context.Context, method, path string, body io.Reade
 	}
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, body)
 	if err != nil {
-		return nil, &landfall.Error{Op: "client", Kind: landfall.Invalid,
-			Message: fmt.Sprintf("%q is no server's address", c.URL), Err: err}
+		return nil, landfall.Wrapf("client", landfall.Invalid, err, "%q is no server's address", c.URL)
 	}
 	for name := range headers {
 		if value := headers.Get(name); value != "" {
@@ -206,8 +205,8 @@ func (c *Client) askWith(ctx context.Context, method, path string, body io.Reade
 	r.Header.Set("Authorization", "Bearer "+c.Token)
 	resp, err := c.client().Do(r)
 	if err != nil {
-		return nil, &landfall.Error{Op: "client", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
-			"the server %s cannot be reached; start it with landfall serve, or name another with LANDFALL_SERVER", c.URL)}
+		return nil, landfall.Wrapf("client", landfall.Unavailable, err,
+			"the server %s cannot be reached; start it with landfall serve, or name another with LANDFALL_SERVER", c.URL)
 	}
 	return resp, nil
 }

@@ -177,8 +177,8 @@ func (s *Store) findAgain() (*folder, error) {
 
 // folderGone is the error while the folder is not at its path.
 func folderGone(cause error) error {
-	return &landfall.Error{Op: "disk.find", Kind: landfall.Unavailable, Err: errors.Join(cause, fs.ErrNotExist),
-		Message: "the folder of the object store is gone, or another one is in its place; it is used again when it is back"}
+	return landfall.Wrapf("disk.find", landfall.Unavailable, errors.Join(cause, fs.ErrNotExist),
+		"the folder of the object store is gone, or another one is in its place; it is used again when it is back")
 }
 
 // removeParts removes what killed writers left. The folder itself stays, because a full disk may have no room for a new

@@ -32,7 +32,7 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 		return "", err
 	}
 	if size < 0 {
-		return "", failure(op, key, &landfall.Error{Op: op, Message: "a size below zero"})
+		return "", failure(op, key, landfall.Errorf(op, landfall.Internal, "a size below zero"))
 	}
 	held := min(size, partSize)
 	if err := s.memory.Acquire(ctx, held); err != nil {

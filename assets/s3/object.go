@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"time"
@@ -139,8 +138,8 @@ func (o *object) verify() error {
 		return io.EOF
 	}
 	if read := landfall.DigestFromSum(o.hash.Sum(nil)); read.Hex() != o.digest {
-		return &landfall.Error{Op: "s3.verify", Message: fmt.Sprintf(
-			"the object %q is damaged: its digest is %s, and %s was stored", o.key, read.Hex(), o.digest)}
+		return landfall.Errorf("s3.verify", landfall.Internal,
+			"the object %q is damaged: its digest is %s, and %s was stored", o.key, read.Hex(), o.digest)
 	}
 	return io.EOF
 }

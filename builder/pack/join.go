@@ -106,9 +106,7 @@ func concatenate(ctx context.Context, f *os.File, packs []*file) (*items, plumbi
 			return nil, plumbing.ZeroHash, err
 		}
 		for i := range p.index.count {
-			all.add(item{
-				name: plumbing.Hash(p.index.name(i)), offset: p.index.offset(i) - headerSize + at, sum: p.index.sum(i),
-			})
+			all.add(item{name: plumbing.Hash(p.index.name(i)), offset: p.index.offset(i) - headerSize + at, sum: p.index.sum(i)})
 		}
 		at += size
 	}

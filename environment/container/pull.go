@@ -128,12 +128,11 @@ func (r Registries) check(image v1.Image) error {
 func pullError(ctx context.Context, reference string, err error) error {
 	const op landfall.Op = "container.Pull"
 	if ours, ok := errors.AsType[*landfall.Error](err); ok { // the library may hide it
-		return &landfall.Error{Op: op, Kind: landfall.KindOf(ours),
-			Message: fmt.Sprintf("%s: %s", reference, landfall.MessageOf(ours)), Err: err}
+		return landfall.Wrapf(op, landfall.KindOf(ours), err, "%s: %s", reference, landfall.MessageOf(ours))
 	}
 	if _, ok := errors.AsType[*name.ErrBadName](err); ok {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%q is no image: it is written REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST", reference), Err: err}
+		return landfall.Wrapf(op, landfall.Invalid, err,
+			"%q is no image: it is written REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST", reference)
 	}
 	if answer, ok := errors.AsType[*transport.Error](err); ok {
 		switch answer.StatusCode {
@@ -145,13 +144,12 @@ func pullError(ctx context.Context, reference string, err error) error {
 		}
 	}
 	if strings.Contains(err.Error(), "no child with platform") { // the library has no other sign for it
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s is not for this server, which runs linux/%s", reference, runtime.GOARCH), Err: err}
+		return landfall.Wrapf(op, landfall.Invalid, err, "%s is not for this server, which runs linux/%s", reference,
+			runtime.GOARCH)
 	}
 	kind := landfall.Unavailable
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		kind = landfall.Canceled
 	}
-	return &landfall.Error{Op: op, Kind: kind,
-		Message: fmt.Sprintf("%s cannot be pulled now: %v", reference, err), Err: err}
+	return landfall.Wrapf(op, kind, err, "%s cannot be pulled now: %v", reference, err)
 }

@@ -96,7 +96,7 @@ func isMachineError(err error) bool {
 }
 
 func unpackError(err error) error {
-	return &landfall.Error{Op: "container.Unpack", Message: "an image cannot be unpacked", Err: err}
+	return landfall.Wrapf("container.Unpack", landfall.Internal, err, "an image cannot be unpacked")
 }
 
 // open opens the image of a package.

@@ -132,7 +132,7 @@ func (r *recorded) Call(ctx context.Context, c function.Call) (event.Event, erro
 	returned := false
 	defer func() {
 		if !returned { // it panics, which a server survives
-			r.end(x, event.Event{}, &landfall.Error{Op: "execution.Run", Message: "the function could not be run"})
+			r.end(x, event.Event{}, landfall.Errorf("execution.Run", landfall.Internal, "the function could not be run"))
 		}
 	}()
 	answer, err := r.next.Call(ctx, c)

@@ -61,8 +61,7 @@ func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execut
 	}
 	input, err := event.Append(nil, event.Structured, e)
 	if err != nil {
-		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "the event cannot be written as JSON", Err: err}
+		return landfall.Execution{}, landfall.Wrapf(op, landfall.Invalid, err, "the event cannot be written as JSON")
 	}
 	if len(input) > maxEvent {
 		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid,

@@ -99,7 +99,7 @@ func New(dir string, limit int64, unpack func(ctx context.Context, f *landfall.F
 		err = os.MkdirAll(dir, private)
 	}
 	if err != nil {
-		return nil, &landfall.Error{Op: "images.New", Message: "the folder of images cannot be made anew", Err: err}
+		return nil, landfall.Wrapf("images.New", landfall.Internal, err, "the folder of images cannot be made anew")
 	}
 	made, _ := lru.New[string, *image](remember) // its only error is a size below one
 	failed, _ := lru.New[string, time.Time](remember)
@@ -182,7 +182,7 @@ func (b *Builder) build(ctx context.Context, f Function) (*image, error) {
 	for _, t := range trees(content) {
 		digest, size, err := t.write(b.dir)
 		if err != nil {
-			return nil, &landfall.Error{Op: "images.build", Message: "a layer of an image cannot be written", Err: err}
+			return nil, landfall.Wrapf("images.build", landfall.Internal, err, "a layer of an image cannot be written")
 		}
 		b.keep(digest, size)
 		hash, err := v1.NewHash(string(digest))
@@ -194,7 +194,7 @@ func (b *Builder) build(ctx context.Context, f Function) (*image, error) {
 	}
 	assembled, err := assemble(layers, config(f, content))
 	if err != nil {
-		return nil, &landfall.Error{Op: "images.build", Message: "an image cannot be made", Err: err}
+		return nil, landfall.Wrapf("images.build", landfall.Internal, err, "an image cannot be made")
 	}
 	if made.config, err = assembled.RawConfigFile(); err != nil {
 		return nil, err

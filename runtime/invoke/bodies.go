@@ -3,7 +3,6 @@ package invoke
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -41,11 +40,10 @@ func (b *Bodies) read(w http.ResponseWriter, r *http.Request, limits event.Limit
 	}
 	switch {
 	case errors.Is(err, errFull):
-		err = &landfall.Error{Op: "invoke.read", Kind: landfall.Unavailable, Err: err,
-			Message: "the server is reading as many events as it may; try again later"}
+		err = landfall.Wrapf("invoke.read", landfall.Unavailable, err,
+			"the server is reading as many events as it may; try again later")
 	case err != nil && body.failed:
-		err = &landfall.Error{Op: "invoke.read", Kind: landfall.Invalid, Err: err,
-			Message: fmt.Sprintf("the body did not arrive to its end within %s", b.limit())}
+		err = landfall.Wrapf("invoke.read", landfall.Invalid, err, "the body did not arrive to its end within %s", b.limit())
 	}
 	return events, form, func() { b.held.Add(-body.taken) }, err
 }

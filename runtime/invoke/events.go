@@ -78,11 +78,9 @@ func (h *Events) calls(may func(app string) bool, e event.Event) []call {
 		calls = append(calls, call{Call: function.Call{Function: t.Draw(), Trigger: t, Event: own}})
 	}
 	if err == nil && len(calls) == 0 {
-		err = &landfall.Error{
-			Op: "invoke.Events", Kind: landfall.NotFound, Err: errNoTrigger,
-			Message: "no trigger of an app that the token may invoke has the source of the event; it would be " +
-				"/r/NAMESPACE/APP/TRIGGER, the URL of a route, or NAMESPACE.APP.TOPIC",
-		}
+		err = landfall.Wrapf("invoke.Events", landfall.NotFound, errNoTrigger,
+			"no trigger of an app that the token may invoke has the source of the event; it would be "+
+				"/r/NAMESPACE/APP/TRIGGER, the URL of a route, or NAMESPACE.APP.TOPIC")
 	}
 	if err != nil {
 		return []call{{Call: function.Call{Event: e}, err: err}}

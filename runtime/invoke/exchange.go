@@ -3,7 +3,6 @@ package invoke
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -65,10 +64,8 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 				return
 			}
 			if size += event.SizeOf(answer); err == nil && size > maxAnswers {
-				err = &landfall.Error{
-					Op: "invoke.serve", Message: fmt.Sprintf("the answers of the request are too large: the limit %q is %d",
-						limitAnswers, maxAnswers), Err: &function.Error{Reason: function.ReasonTooLarge},
-				}
+				err = landfall.Wrapf("invoke.serve", landfall.Internal, &function.Error{Reason: function.ReasonTooLarge},
+					"the answers of the request are too large: the limit %q is %d", limitAnswers, maxAnswers)
 			}
 			if err != nil {
 				answer = ErrorEvent(c.Event, err)

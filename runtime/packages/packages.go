@@ -10,7 +10,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -85,7 +84,7 @@ func Reopen(dir, key string, source Opener, limits Limits) (*Cache, error) {
 	limits = Limits{Files: cmp.Or(limits.Files, files), Bytes: cmp.Or(limits.Bytes, size)}
 	c := &Cache{dir: dir, source: source, limits: limits, made: map[string]*folder{}}
 	if err := errors.Join(os.MkdirAll(dir, folderMode), c.takeOver(key)); err != nil {
-		return nil, &landfall.Error{Op: "packages.New", Message: "the folder of unpacked packages cannot be used", Err: err}
+		return nil, landfall.Wrapf("packages.New", landfall.Internal, err, "the folder of unpacked packages cannot be used")
 	}
 	return c, nil
 }
@@ -314,8 +313,8 @@ func (c *Cache) fetch(ctx context.Context, temp string, a Archive) (*os.File, in
 	hash := sha256.New()
 	size, err := io.Copy(io.MultiWriter(file, hash), stored)
 	if err == nil && landfall.DigestFromSum(hash.Sum(nil)) != a.Digest {
-		err = &landfall.Error{Op: "packages.Open", Err: errArchive, Message: fmt.Sprintf(
-			"the object %s is not what was stored: it is damaged (landfall fsck)", a.Key)}
+		err = landfall.Wrapf("packages.Open", landfall.Internal, errArchive,
+			"the object %s is not what was stored: it is damaged (landfall fsck)", a.Key)
 	}
 	if err != nil {
 		file.Close()
@@ -329,8 +328,8 @@ func (c *Cache) unpack(dir string, zipped io.ReaderAt, size int64) error {
 	err := unpack.Zip(dir, "the package", zipped, size, unpack.Limits(c.limits))
 	switch {
 	case errors.Is(err, unpack.ErrNoZip):
-		return &landfall.Error{Op: "packages.Open", Message: "a function's package is no zip archive",
-			Err: errors.Join(errArchive, err)}
+		return landfall.Wrapf("packages.Open", landfall.Internal, errors.Join(errArchive, err),
+			"a function's package is no zip archive")
 	case err != nil && landfall.KindOf(err) != landfall.Invalid:
 		return failed("a package cannot be unpacked", err)
 	}

@@ -55,10 +55,8 @@ func decodeFault(op landfall.Op, text []byte) *landfall.Error {
 
 // lost returns the error for a call of which nobody knows what came of it.
 func lost(cause error) error {
-	return &landfall.Error{
-		Op: "call", Message: "the connection to what ran the function was lost: the function may have run, wholly or in part",
-		Err: errors.Join(&function.Error{Reason: function.ReasonLost}, cause),
-	}
+	return landfall.Wrapf("call", landfall.Internal, errors.Join(&function.Error{Reason: function.ReasonLost}, cause),
+		"the connection to what ran the function was lost: the function may have run, wholly or in part")
 }
 
 // refused returns the error for a function that was not called, because there is nobody to run it now.

@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -153,11 +152,8 @@ func (g *gate) enter() error {
 	case g.stopping:
 		return errStopping()
 	case g.calls >= maxCalls:
-		return &landfall.Error{
-			Op: "call", Kind: landfall.Unavailable,
-			Message: fmt.Sprintf("%d calls are under way, which is the limit of the process; try again later", maxCalls),
-			Err:     &function.Error{Reason: function.ReasonBusy, RetryAfter: time.Second},
-		}
+		return landfall.Wrapf("call", landfall.Unavailable, &function.Error{Reason: function.ReasonBusy,
+			RetryAfter: time.Second}, "%d calls are under way, which is the limit of the process; try again later", maxCalls)
 	}
 	g.calls++
 	return nil
@@ -174,8 +170,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= maxEvent {
 		body.Grow(int(min(max(r.ContentLength, 0), atFirst)) + bytes.MinRead)
 		if _, err := body.ReadFrom(io.LimitReader(r.Body, maxEvent+1)); err != nil {
-			return nil, &landfall.Error{Op: "call", Kind: landfall.Invalid,
-				Message: "the event could not be read to its end", Err: err}
+			return nil, landfall.Wrapf("call", landfall.Invalid, err, "the event could not be read to its end")
 		}
 	}
 	if r.ContentLength > maxEvent || body.Len() > maxEvent {
@@ -185,11 +180,8 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 func tooLarge() error {
-	return &landfall.Error{
-		Op: "call", Kind: landfall.Invalid,
-		Message: fmt.Sprintf("the event is too large: the limit between roles is %d bytes", maxEvent),
-		Err:     &event.TooLargeError{Limit: "event bytes", Max: maxEvent},
-	}
+	return landfall.Wrapf("call", landfall.Invalid, &event.TooLargeError{Limit: "event bytes", Max: maxEvent},
+		"the event is too large: the limit between roles is %d bytes", maxEvent)
 }
 
 // inFrames reports whether who asks takes an answer in frames.

@@ -74,7 +74,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, re
 	defer func() {
 		h.Logs.forget(execution)
 		if !returned { // it panics, which a server survives
-			to.end(event.Event{}, &landfall.Error{Op: "call", Message: "the function could not be run"})
+			to.end(event.Event{}, landfall.Errorf("call", landfall.Internal, "the function could not be run"))
 		}
 	}()
 	answer, err := h.Functions.Call(r.Context(), c)

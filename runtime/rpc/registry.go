@@ -128,8 +128,7 @@ func (c *Registry) Function(ctx context.Context, name Name) (*landfall.Function,
 	})
 	select {
 	case <-ctx.Done():
-		return nil, &landfall.Error{Op: "rpc.Function", Kind: landfall.Canceled, Message: "the call was given up",
-			Err: context.Cause(ctx)}
+		return nil, landfall.Wrapf("rpc.Function", landfall.Canceled, context.Cause(ctx), "the call was given up")
 	case got := <-answer:
 		f, _ := got.Val.(*landfall.Function)
 		return f, got.Err

@@ -46,8 +46,7 @@ func newRequest(c function.Call) (*request, error) {
 	}
 	body, err := event.Append(nil, event.Structured, e)
 	if err != nil {
-		return nil, &landfall.Error{Op: "rpc.NewRequest", Kind: landfall.Invalid,
-			Message: "the event cannot be written as JSON", Err: err}
+		return nil, landfall.Wrapf("rpc.NewRequest", landfall.Invalid, err, "the event cannot be written as JSON")
 	}
 	if len(body) > maxEvent {
 		return nil, tooLarge()

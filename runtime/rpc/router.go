@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -108,13 +107,10 @@ func late(ctx, limited context.Context, limit time.Duration, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &landfall.Error{Op: "rpc.Call", Kind: landfall.Canceled, Message: "the call was given up",
-			Err: context.Cause(ctx)}
+		return landfall.Wrapf("rpc.Call", landfall.Canceled, context.Cause(ctx), "the call was given up")
 	case limited.Err() != nil:
-		return &landfall.Error{
-			Op: "rpc.Call", Message: fmt.Sprintf("the function did not answer within %s", limit),
-			Err: &function.Error{Reason: function.ReasonTimeout},
-		}
+		return landfall.Wrapf("rpc.Call", landfall.Internal, &function.Error{Reason: function.ReasonTimeout},
+			"the function did not answer within %s", limit)
 	}
 	return err
 }
@@ -217,8 +213,7 @@ func (r *Router) try(ctx context.Context, t *target, q *request) (*http.Response
 // failed says what became of a call that was not answered.
 func (r *Router) failed(ctx context.Context, t *target, err error) error {
 	if ctx.Err() != nil {
-		return &landfall.Error{Op: "rpc.send", Kind: landfall.Canceled, Message: "the call was given up",
-			Err: context.Cause(ctx)}
+		return landfall.Wrapf("rpc.send", landfall.Canceled, context.Cause(ctx), "the call was given up")
 	}
 	if isUnsent(err) {
 		r.down(t, err)

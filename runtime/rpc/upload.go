@@ -55,8 +55,7 @@ func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) 
 	_ = in.control.EnableFullDuplex()
 	_, text, err := readFrame(in.from, map[byte]int{headFrame: maxEvent})
 	if err != nil {
-		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid,
-			Message: "the event could not be read to its end", Err: err}
+		return nil, nil, landfall.Wrapf("call", landfall.Invalid, err, "the event could not be read to its end")
 	}
 	return text, in, nil
 }

@@ -229,8 +229,7 @@ func moduleFault(ctx context.Context, err error, i *instance, hide *secret.Redac
 	case i.fault != nil && !untaken:
 		return wrote(i.fault, i.answer, hide, i.most, trace)
 	case ctx.Err() != nil:
-		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up",
-			Err: context.Cause(ctx)}
+		return landfall.Wrapf("runner.Run", landfall.Canceled, context.Cause(ctx), "the call was given up")
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(function.ReasonTimeout, trace, "the function did not answer within %s", t.timeout)
 	case errors.Is(err, context.Canceled):

@@ -80,9 +80,7 @@ func (r *Runner) grow(f Function, most int, execution string) (*process, error) 
 	}
 	proxy, way := proxyOf(f)
 	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Root: f.Root, Env: f.Env, Files: f.Files,
-		Proxy: proxy, Limits: sandbox.Limits{
-			Memory: f.Resources.Memory, Disk: f.Resources.Disk, CPU: f.Resources.MilliCPU,
-		}})
+		Proxy: proxy, Limits: sandbox.Limits{Memory: f.Resources.Memory, Disk: f.Resources.Disk, CPU: f.Resources.MilliCPU}})
 	var p *process
 	if err == nil {
 		p, err = r.newProcess(pool, f, started, execution)

@@ -376,8 +376,7 @@ func (p *process) take(n int) (done bool, err error) {
 func (p *process) fault(ctx context.Context, err error, t task) error {
 	switch {
 	case ctx.Err() != nil:
-		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up",
-			Err: context.Cause(ctx)}
+		return landfall.Wrapf("runner.Run", landfall.Canceled, context.Cause(ctx), "the call was given up")
 	case errors.Is(err, errGarbage), errors.Is(err, errMore), errors.Is(err, errTooLarge):
 		return wrote(err, p.answer, p.hide, p.most, p.log.trace())
 	case errors.Is(err, os.ErrDeadlineExceeded) && !p.died(0):
@@ -426,7 +425,7 @@ func (p *process) died(patience time.Duration) bool {
 func (p *process) death(err error, sent int) error {
 	result, failure := p.Result()
 	if failure != nil {
-		return &landfall.Error{Op: "runner.Run", Message: "the function could not be run", Err: failure}
+		return landfall.Wrapf("runner.Run", landfall.Internal, failure, "the function could not be run")
 	}
 	p.log.drain()
 	unheard := errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || p.unread() == sent

@@ -109,8 +109,7 @@ func (r *Runner) withDefaults(f Function) Function {
 // event cannot be written; Canceled when ctx ended or the runner is closed; Forbidden when functions are refused here.
 func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Event, error) {
 	if ctx.Err() != nil {
-		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up",
-			Err: context.Cause(ctx)}
+		return event.Event{}, landfall.Wrapf("runner.Run", landfall.Canceled, context.Cause(ctx), "the call was given up")
 	}
 	f = r.withDefaults(f)
 	deadline := time.Now().Add(f.Resources.Timeout)
@@ -138,8 +137,7 @@ func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Ev
 	defer r.keep(line)
 	var err error
 	if *line, err = event.Append((*line)[:0], f.Form, e); err != nil {
-		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Invalid,
-			Message: "the event cannot be written as JSON", Err: err}
+		return event.Event{}, landfall.Wrapf("runner.Run", landfall.Invalid, err, "the event cannot be written as JSON")
 	}
 	*line = append(*line, '\n')
 	t := task{execution: execution, line: *line, body: body, to: c.Stream, timeout: f.Resources.Timeout,

@@ -107,8 +107,7 @@ func silent(since time.Duration, trace string) error {
 
 // Untaken returns the error for a call whose answer a Stream did not take to its end.
 func Untaken(err error) error {
-	return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled,
-		Message: "nobody takes the rest of the answer", Err: err}
+	return landfall.Wrapf("runner.Run", landfall.Canceled, err, "nobody takes the rest of the answer")
 }
 
 // refusedError is that of a Stream.

@@ -53,8 +53,7 @@ func resolve(table *registry.Table, app, selector string, joined bool) (*registr
 	}
 	if found.Outcome == registry.UnreadApp {
 		return nil, &landfall.Error{Op: "trigger.Find", Kind: landfall.Unavailable,
-			Message: "what is stored of the app " + app +
-				" cannot be read now; the server's log says why"}
+			Message: "what is stored of the app " + app + " cannot be read now; the server's log says why"}
 	}
 	return nil, nil //nolint:nilnil // such an event is for nobody
 }

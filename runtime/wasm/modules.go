@@ -88,7 +88,7 @@ func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*
 		Memory: cmp.Or(limits.Memory, 1024*mib), Disk: cmp.Or(limits.Disk, 2048*mib)}
 	err := errors.Join(os.MkdirAll(dir, private), os.Chmod(dir, private))
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Message: "the folder of compiled modules cannot be made", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Internal, err, "the folder of compiled modules cannot be made")
 	}
 	m := &Modules{
 		dir: dir, limits: limits, making: map[string]*making{}, refused: map[string]refusal{},
@@ -101,10 +101,10 @@ func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*
 	}
 	// as on a full disk: it is tried again
 	if err := m.learnTarget(ctx); err != nil && landfall.KindOf(err) != landfall.Unavailable {
-		return nil, &landfall.Error{Op: op, Message: "this machine cannot compile modules", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Internal, err, "this machine cannot compile modules")
 	}
 	if m.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
-		return nil, &landfall.Error{Op: op, Message: "the folder of compiled modules cannot be used", Err: err}
+		return nil, landfall.Wrapf(op, landfall.Internal, err, "the folder of compiled modules cannot be used")
 	}
 	if m.runtime, err = newRuntime(ctx, m.cache); err != nil {
 		return nil, &landfall.Error{Op: op, Err: err}
@@ -153,7 +153,7 @@ func (m *Modules) Close() error {
 func (m *Modules) Check(ctx context.Context, from io.Reader) error {
 	module, err := io.ReadAll(io.LimitReader(from, m.limits.Module+1))
 	if err != nil {
-		return &landfall.Error{Op: "wasm.Check", Kind: landfall.KindOf(err), Message: "a module cannot be read", Err: err}
+		return landfall.Wrapf("wasm.Check", landfall.KindOf(err), err, "a module cannot be read")
 	}
 	if int64(len(module)) > m.limits.Module {
 		return invalid("it has more than %d bytes, which is the limit", m.limits.Module)
@@ -193,14 +193,14 @@ func (m *Modules) Load(ctx context.Context, file string) (*Module, error) {
 func (m *Modules) read(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, &landfall.Error{Op: "wasm.Load", Message: "a module cannot be read", Err: err}
+		return nil, landfall.Wrapf("wasm.Load", landfall.Internal, err, "a module cannot be read")
 	}
 	if info.Size() > m.limits.Module {
 		return nil, invalid("it has more than %d bytes, which is the limit", m.limits.Module)
 	}
 	module, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {
-		return nil, &landfall.Error{Op: "wasm.Load", Message: "a module cannot be read", Err: err}
+		return nil, landfall.Wrapf("wasm.Load", landfall.Internal, err, "a module cannot be read")
 	}
 	confined, imports, err := bounded(module)
 	return confined, errors.Join(err, checkImports(imports, given(m.runtime)))
@@ -227,8 +227,8 @@ func (m *Modules) use(ctx context.Context, module *Module, confined []byte) erro
 			return err
 		}
 		if digestOf(confined) != module.digest {
-			return &landfall.Error{Op: "wasm.Run",
-				Message: "the module is another one than before: something changed the folder of its package"}
+			return landfall.Errorf("wasm.Run", landfall.Internal,
+				"the module is another one than before: something changed the folder of its package")
 		}
 		if err := m.ready(ctx, module.digest, confined); err != nil { // nobody ran it for long
 			return err
@@ -386,8 +386,8 @@ func (m *Modules) compile(ctx context.Context, digest string, confined []byte) e
 	case <-current.done:
 		return current.err
 	case <-ctx.Done():
-		return &landfall.Error{Op: "wasm.compile", Kind: landfall.Unavailable, Err: context.Cause(ctx),
-			Message: "the module is being compiled on this machine; try again later"}
+		return landfall.Wrapf("wasm.compile", landfall.Unavailable, context.Cause(ctx),
+			"the module is being compiled on this machine; try again later")
 	}
 }
 
@@ -422,8 +422,7 @@ func (m *Modules) make(ctx context.Context, digest string, confined []byte) erro
 
 // failed is about the machine, not about the module.
 func failed(err error) error {
-	return &landfall.Error{Op: "wasm.compile", Kind: landfall.Unavailable,
-		Message: "the module cannot be compiled now", Err: err}
+	return landfall.Wrapf("wasm.compile", landfall.Unavailable, err, "the module cannot be compiled now")
 }
 
 // tidy removes the machine code that was not used for longest, until what is left may be kept.

@@ -55,7 +55,7 @@ func (m *Modules) Run(ctx context.Context, module *Module, p Program) (err error
 	defer mem.release()
 	defer func() {
 		if r := recover(); r != nil {
-			err = &landfall.Error{Op: "wasm.Run", Message: "the module could not be run", Err: fmt.Errorf("panic: %v", r)}
+			err = landfall.Wrapf("wasm.Run", landfall.Internal, fmt.Errorf("panic: %v", r), "the module could not be run")
 		}
 		if err != nil && (mem.refused || mem.full) && ctx.Err() == nil {
 			err = mem.end(err)

@@ -56,8 +56,7 @@ func openDisk(folder string, limit int64) (*disk, error) {
 }
 
 func diskError(err error) error {
-	return &landfall.Error{Op: "gateway.cache", Kind: landfall.Internal,
-		Message: "the gateway's cache folder cannot be used", Err: err}
+	return landfall.Wrapf("gateway.cache", landfall.Internal, err, "the gateway's cache folder cannot be used")
 }
 
 // scan takes over the files of an earlier process, the newest as the last used.

@@ -112,7 +112,7 @@ func (o *objects) open(ctx context.Context, file File, e encoding) (*body, encod
 		return h.open(), e, nil // most requests
 	}
 	if _, err := landfall.ParseDigest(string(file.SHA256)); err != nil {
-		return nil, e, &landfall.Error{Op: "gateway.open", Message: "the manifest names no digest", Err: err}
+		return nil, e, landfall.Wrapf("gateway.open", landfall.Internal, err, "the manifest names no digest")
 	}
 	b, err := o.variant(ctx, file, variant{file.SHA256, e})
 	switch {
@@ -305,10 +305,8 @@ func (o *objects) copyVerified(ctx context.Context, dst io.Writer, file File) er
 		return err
 	}
 	if n != file.Size || landfall.DigestFromSum(sum.Sum(nil)) != file.SHA256 {
-		return &landfall.Error{
-			Op: "gateway.load", Message: "a stored file is not what was uploaded",
-			Err: fmt.Errorf("object %q has other bytes than its manifest says", file.Key),
-		}
+		return landfall.Wrapf("gateway.load", landfall.Internal,
+			fmt.Errorf("object %q has other bytes than its manifest says", file.Key), "a stored file is not what was uploaded")
 	}
 	return nil
 }

@@ -122,10 +122,8 @@ func protocolOf(asked, answer event.Event) (event.Protocol, error) {
 		}
 	}
 	if size > maxHeaders {
-		return p, &landfall.Error{
-			Op: opReply, Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders,
-				maxHeaders, size), Err: &function.Error{Reason: function.ReasonTooLarge},
-		}
+		return p, landfall.Wrapf(opReply, landfall.Internal, &function.Error{Reason: function.ReasonTooLarge},
+			"the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size)
 	}
 	return p, nil
 }

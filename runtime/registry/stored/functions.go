@@ -231,6 +231,5 @@ func cutLast(s, separator string) (before, after string) {
 // unreadable is the error for something stored that makes no sense: it is the fault of one release, and no failure of
 // the store.
 func unreadable(err error) error {
-	return &landfall.Error{Op: "functions", Kind: landfall.Invalid,
-		Message: "what is stored of the function cannot be read", Err: err}
+	return landfall.Wrapf("functions", landfall.Invalid, err, "what is stored of the function cannot be read")
 }

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -58,8 +57,8 @@ func (b *Broker) publish(ctx context.Context, o Owner, m landfall.Message) (land
 	subject, granted := b.subject(o, m.Topic)
 	out := &nats.Msg{Subject: subject, Header: nats.Header(m.Header), Data: m.Data}
 	if most := js.Conn().MaxPayload(); int64(out.Size()) > most {
-		return m, &landfall.Error{Op: op, Kind: landfall.Invalid, Err: errTooLarge,
-			Message: fmt.Sprintf("the message has %d bytes with its headers; the queue takes %d", out.Size(), most)}
+		return m, landfall.Wrapf(op, landfall.Invalid, errTooLarge,
+			"the message has %d bytes with its headers; the queue takes %d", out.Size(), most)
 	}
 	var options []jetstream.PublishOpt
 	if m.ID != "" {
@@ -202,9 +201,9 @@ func (b *Broker) Read(ctx context.Context, o Owner, pattern string, after uint64
 // subjectError is the error for a granted subject that no stream has.
 func subjectError(op landfall.Op, subject string, err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err,
-			Message: fmt.Sprintf("no stream has the subject %s, which is granted (setting LANDFALL_SUBJECTS); make one at "+
-				"the NATS server", subject)}
+		return landfall.Wrapf(op, landfall.NotFound, err,
+			"no stream has the subject %s, which is granted (setting LANDFALL_SUBJECTS); make one at "+"the NATS server",
+			subject)
 	}
 	return failed(op, err)
 }
