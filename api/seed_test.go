@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,11 @@ func (w *world) makeApps() {
 			testkit.Must(w.db.Token(w.t.Context(), tokenOf(scope, bound), time.Now()))(w.t)
 		}
 	}
+	testkit.Eventually(w.t, "it is noted", func() bool {
+		return !slices.ContainsFunc(testkit.Must(w.db.Tokens(w.t.Context()))(w.t), func(t landfall.Token) bool {
+			return t.Used.IsZero()
+		})
+	})
 	for _, id := range []string{shopID, youngID} {
 		if err := w.repos.Create(w.t.Context(), id, "main"); err != nil {
 			w.t.Fatal(err)

@@ -74,7 +74,9 @@ type member struct {
 }
 
 // decoders are used again for the next event.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool
+//
+//nolint:gochecknoglobals // a pool works only as one for all events of the process
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // borrow returns a decoder of data, and done, which returns the decoder.
 func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder, done func()) {

@@ -227,7 +227,8 @@ func resolveFile(value *json.RawMessage, read func(name string) ([]byte, error))
 // lineOf returns the line in which text stops being JSON.
 func lineOf(data []byte) string {
 	var value json.RawMessage
-	place, ok := json.Unmarshal(data, &value).(*json.SyntaxError) //nolint:errorlint // it comes as it is
+	//nolint:errorlint // the standard library returns it as it is
+	place, ok := json.Unmarshal(data, &value).(*json.SyntaxError)
 	if !ok {
 		return ""
 	}

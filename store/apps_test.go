@@ -148,6 +148,7 @@ func testDoors(t *testing.T, open opener) {
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
 		testkit.Same(t, "by its text", testkit.Must(db.Token(ctx, "secret", noon))(t), token)
 		kindOfNothing(t, db)
+		db.Noted()
 		token.Scope, token.App, token.Used = landfall.ScopeAdmin, "", noon
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
 		testkit.Same(t, "put again", testkit.Must(db.Token(ctx, "secret", noon))(t), token)
@@ -157,11 +158,24 @@ func testDoors(t *testing.T, open opener) {
 		for range 2 {
 			update(t, db, func(tx *store.Tx) error { return tx.ReplaceToken(ctx, token) })
 			testkit.Same(t, "replaced", testkit.Must(db.Token(ctx, "new", noon))(t), token)
+			db.Noted()
 			token.Used = noon
 		}
 		_, err := db.Token(ctx, "secret", noon)
 		testkit.Kind(t, "a replaced token", err, landfall.NotFound)
 		testkit.Same(t, "of another name", testkit.Must(db.Token(ctx, "other", noon))(t), other)
+	})
+	t.Run("nobody who uses a token waits for a write", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		token := landfall.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: landfall.ScopeRead, Created: noon}
+		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
+		update(t, db, func(*store.Tx) error { // nobody else can write meanwhile
+			testkit.Same(t, "during a long transaction", testkit.Must(db.Token(ctx, "secret", noon))(t), token)
+			return nil
+		})
+		db.Noted()
+		testkit.Equal(t, "last use", testkit.Must(db.Token(ctx, "secret", noon))(t).Used.UTC(), noon.UTC())
 	})
 	t.Run("tokens that end", func(t *testing.T) {
 		t.Parallel()
@@ -182,6 +196,7 @@ func testDoors(t *testing.T, open opener) {
 		for _, minutes := range [][2]int{{5, 0}, {15, 15}, {20, 15}} {
 			at, want := noon.Add(time.Duration(minutes[0])*time.Minute), noon.Add(time.Duration(minutes[1])*time.Minute)
 			testkit.Must(db.Token(ctx, "team's", at))(t)
+			db.Noted()
 			got := testkit.Must(db.Token(ctx, "team's", at))(t).Used
 			testkit.Equal(t, "last use", got.UTC(), want.UTC())
 		}

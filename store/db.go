@@ -31,6 +31,7 @@ type DB struct {
 	wake chan struct{}
 
 	group      commitGroup
+	uses       uses
 	leadership leadership
 }
 
@@ -199,7 +200,10 @@ func newerSchema(op landfall.Op, form, known int64) error {
 }
 
 // Close closes the database. Repeating it is safe.
-func (db *DB) Close() error { return db.engine.close() }
+func (db *DB) Close() error {
+	db.uses.close()
+	return db.engine.close()
+}
 
 // Update runs f in one transaction. Either everything becomes visible and durable, or nothing does when f or the commit
 // fails. f must not call Update. A full or failing disk, or a database that cannot be reached, is Unavailable. Only

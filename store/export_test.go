@@ -14,6 +14,9 @@ func OpenWith(ctx context.Context, where string, migrations fs.FS) (*DB, error) 
 // Dialer makes connections to PostgreSQL servers.
 func Dialer() *net.Dialer { return dialer() }
 
+// Noted waits until it is noted that tokens are used.
+func (db *DB) Noted() { db.uses.writing.Wait() }
+
 // Dumped are the tables of a dump.
 func Dumped() []string { return dumpTables() }
 

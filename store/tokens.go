@@ -3,12 +3,13 @@ package store
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"landfall.dev/landfall"
 )
 
-//nolint:gosec // columns, and no credentials
+//nolint:gosec // G101: they are names of columns, and no credentials
 const tokenColumns = `t.hash, t.name, t.scope, t.app, t.namespace, t.created, t.expires, t.used,
 	COALESCE((SELECT STRING_AGG(a.id, ' ') FROM apps a
 		WHERE t.namespace <> '' AND a.namespace = t.namespace AND a.deleted = 0), '')`
@@ -44,22 +45,59 @@ func (db *DB) Token(ctx context.Context, secret string, now time.Time) (landfall
 	return db.used(ctx, t, now, err)
 }
 
-// used returns a token that was read, unless it has expired, and notes that it is used now, once in some minutes. That
-// it cannot be noted, for instance on a full disk, changes nothing for who uses it.
+// usedEvery is how often it is noted at most that a token is used.
+const usedEvery = 10 * time.Minute
+
+// used returns a token that was read, unless it has expired, and notes that it is used now.
 func (db *DB) used(ctx context.Context, t landfall.Token, now time.Time, err error) (landfall.Token, error) {
-	const every = 10 * time.Minute
 	switch {
 	case err != nil:
 		return t, err
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
 		return landfall.Token{}, landfall.Errorf("store.Token", landfall.Unauthorized,
 			"the token %s expired on %s: ask for another one (landfall token create)", t.Name, t.Expires.Format(time.DateOnly))
-	case now.Sub(t.Used) >= every:
-		_ = db.Update(ctx, func(tx *Tx) error {
-			return tx.exec(ctx, "store.Token", `UPDATE tokens SET used = $2 WHERE hash = $1`, t.Hash, micros(now))
-		})
+	case now.Sub(t.Used) >= usedEvery && db.uses.begin(t.Hash, now):
+		go func() {
+			defer db.uses.writing.Done()
+			// What cannot be noted, for instance on a full disk, is noted at a later use.
+			_ = db.GroupCommit(context.WithoutCancel(ctx), func(ctx context.Context, tx *Tx) error {
+				return tx.exec(ctx, "store.Token", `UPDATE tokens SET used = $2 WHERE hash = $1`, t.Hash, micros(now))
+			})
+		}()
 	}
 	return t, nil
+}
+
+// uses are the notes that tokens are used, which are written in the background: nobody who uses one waits for a write,
+// however long the database takes none.
+type uses struct {
+	mu      sync.Mutex
+	closed  bool
+	tried   map[landfall.Digest]time.Time
+	writing sync.WaitGroup
+}
+
+// begin reports whether a use is to be noted: it was not tried lately. The caller ends it by writing.Done.
+func (u *uses) begin(token landfall.Digest, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if last, tried := u.tried[token]; u.closed || tried && now.Sub(last) < usedEvery {
+		return false
+	}
+	if u.tried == nil {
+		u.tried = map[landfall.Digest]time.Time{}
+	}
+	u.tried[token] = now
+	u.writing.Add(1)
+	return true
+}
+
+// close waits for the notes that are being written, and takes no more.
+func (u *uses) close() {
+	u.mu.Lock()
+	u.closed = true
+	u.mu.Unlock()
+	u.writing.Wait()
 }
 
 // Tokens returns all tokens, by name.

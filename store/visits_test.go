@@ -117,6 +117,7 @@ func testVisits(t *testing.T, open opener) {
 			}
 		}
 		testkit.Same(t, "visits of the session", known, 200)
+		db.Noted()
 		want := ada
 		want.Used = noon
 		testkit.Same(t, "of the other one", testkit.Must(db.VisitToken(ctx, "visit", ask.Host, noon))(t), want)

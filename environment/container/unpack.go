@@ -189,7 +189,8 @@ var errLarge = errors.New("it has more bytes than the limit")
 type countingReader struct {
 	io.Reader
 
-	ctx  context.Context //nolint:containedctx // io.Reader has no parameter for it
+	//nolint:containedctx // io.Reader has no parameter for it; the value lives as long as the call that reads
+	ctx  context.Context
 	left *int64
 }
 
