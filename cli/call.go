@@ -76,8 +76,8 @@ allowed, 6 the server cannot be reached, 7 released, but live is held, 130 inter
 func (c *Call) Tree() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push",
 		"landfall app create shop\nlandfall app history shop", c.loginCommand(), c.statusCommand(), c.appCommand(),
-		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(unitKind{"function", "fn", "/functions"}),
-		c.unitCommand(unitKind{"package", "pkg", "/packages"}),
+		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind),
+		c.unitCommand(packageKind),
 		c.routeCommand(), c.triggerCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(), c.tokenCommand(),
 		c.executionCommand(), c.completionCommand(), c.versionCommand(),
 	)
@@ -111,6 +111,7 @@ func (c *Call) Tree() *cobra.Command {
 		}
 		return Invalid("%v; see: %s --help", err, cmd.CommandPath())
 	})
+	c.complete(root)
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "help" {

@@ -18,6 +18,11 @@ type unitKind struct {
 	name, short, path string
 }
 
+var (
+	functionKind = unitKind{"function", "fn", "/functions"}
+	packageKind  = unitKind{"package", "pkg", "/packages"}
+)
+
 func (c *Call) unitCommand(k unitKind) *cobra.Command {
 	versions := c.group("version", "Make, show, describe, download and delete the versions of a "+k.name,
 		"landfall "+k.name+" version list hello", c.versionCreate(k), c.versionList(k), c.versionShow(k), c.versionUpdate(k),

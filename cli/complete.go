@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+// A proposal is what there is for an operand on a server, each with a word about it after a tab. None is no error.
+type proposal func(ctx context.Context, cl *client.Client, in Operands, begun string) ([]string, error)
+
+// completeTime is how long a shell waits for what there is.
+const completeTime = 3 * time.Second
+
+// proposals are what is proposed for an operand: by the group of its command and its name, or by its name alone. Names
+// that are new, as those of create, are in none.
+func proposals() map[string]proposal {
+	releases := listed("/apps/{app}/releases", func(r client.Release) []string {
+		all := []string{string(r.ID) + "\t" + r.Branch + " " + r.Commit.Short() + " " + namesOf(r)}
+		for _, tag := range r.Tags {
+			all = append(all, tag+"\t"+string(r.ID))
+		}
+		return all
+	})
+	triggers := listed("/apps/{app}/triggers", func(t client.Trigger) []string { return []string{t.Name} })
+	return map[string]proposal{
+		"app":       listed("/apps", func(a client.App) []string { return []string{a.Name} }),
+		"namespace": listed("/ns", func(n client.Namespace) []string { return []string{n.Name} }),
+		"release":   releases,
+		"a":         releases,
+		"b":         releases,
+		"tag": listed("/apps/{app}/releases", func(r client.Release) []string {
+			return slices.DeleteFunc(slices.Clone(r.Tags), func(tag string) bool { return tag == landfall.LivePointer })
+		}),
+		"function":         functionKind.references,
+		"pkg":              packageKind.references,
+		"function name":    functionKind.references,
+		"function version": functionKind.versions,
+		"package name":     packageKind.references,
+		"package version":  packageKind.versions,
+		"function alias": listed("/functions/{name}/aliases", func(a client.Alias) []string {
+			return []string{a.Name + "\t" + a.String()}
+		}),
+		"run id": listed("/runs", func(r client.Run) []string {
+			return []string{r.ID + "\t" + strings.Join([]string{r.App, r.Branch, r.Commit.Short(), string(r.State)}, " ")}
+		}),
+		"execution id": listed("/executions", func(e landfall.Execution) []string {
+			return []string{e.ID + "\t" + e.Function + " " + string(e.State)}
+		}),
+		"token name":     listed("/tokens", func(t client.Token) []string { return []string{t.Name} }),
+		"namespace name": listed("/ns", func(n client.Namespace) []string { return []string{n.Name} }),
+		"secret name":    listed("/apps/{app}/secrets", func(s client.Secret) []string { return []string{s.Name} }),
+		"route name":     triggers,
+		"trigger name":   triggers,
+	}
+}
+
+// listed proposes the names of what a list of the API has; of a long one, of its first part. Names in braces stand for
+// operands: where one is missing, nothing is proposed.
+func listed[T any](path string, names func(T) []string) proposal {
+	const most = 200
+	return func(ctx context.Context, cl *client.Client, in Operands, _ string) ([]string, error) {
+		elements := strings.Split(path[1:], "/")
+		for i, element := range elements {
+			if name, ok := strings.CutPrefix(element, "{"); ok {
+				if elements[i] = in[strings.TrimSuffix(name, "}")]; elements[i] == "" {
+					return nil, nil
+				}
+			}
+		}
+		var query url.Values
+		if strings.HasPrefix(path, "/functions") || strings.HasPrefix(path, "/packages") {
+			query = ofNamespace(in)
+		}
+		items, err := client.First[T](ctx, cl, pathOf(elements...), query, most)
+		var all []string
+		for _, item := range items {
+			all = append(all, names(item)...)
+		}
+		return all, err
+	}
+}
+
+// references proposes names; after a colon, the versions of the one before it.
+func (k unitKind) references(ctx context.Context, cl *client.Client, in Operands, begun string) ([]string, error) {
+	name, _, ok := strings.Cut(begun, ":")
+	if !ok {
+		names := func(u client.Unit) []string { return []string{u.Name} }
+		return listed(k.path, names)(ctx, cl, in, begun)
+	}
+	selectors, err := k.versions(ctx, cl, Operands{"name": name, "namespace": in["namespace"]}, "")
+	for i := range selectors {
+		selectors[i] = name + ":" + selectors[i]
+	}
+	return selectors, err
+}
+
+// versions proposes what names a version of the unit that was named: uids, labels, aliases, latest and live. Beside a
+// package, a version is one of that.
+func (k unitKind) versions(ctx context.Context, cl *client.Client, in Operands, begun string) ([]string, error) {
+	if in["pkg"] != "" {
+		k, in["name"] = packageKind, in["pkg"]
+	}
+	in["name"], _, _ = strings.Cut(in["name"], ":")
+	return listed(k.path+"/{name}/versions", func(v client.Version) []string {
+		all := []string{string(v.UID) + "\t" + v.Metadata.Name}
+		for name := range strings.SplitSeq(versionNames(v), ", ") {
+			if name != "" {
+				all = append(all, name+"\t"+string(v.UID))
+			}
+		}
+		return all
+	})(ctx, cl, in, begun)
+}
+
+// complete lets a shell ask for what an operand of a command, or of those below it, can be.
+func (c *Call) complete(cmd *cobra.Command) {
+	for _, below := range cmd.Commands() {
+		c.complete(below)
+	}
+	if cmd.HasSubCommands() {
+		return
+	}
+	var words []string
+	for word := range strings.FieldsSeq(cmd.Use) {
+		words = append(words, strings.ToLower(strings.Trim(word, "[]")))
+	}
+	words = words[1:]
+	if cmd.ValidArgs == nil {
+		cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			in := given(cmd, words, args)
+			for _, word := range words {
+				if _, ok := in[word]; !ok {
+					return c.propose(cmd, word, in, begun)
+				}
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		ask := func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return c.propose(cmd, f.Name, given(cmd, words, args), begun)
+		}
+		if proposalFor(cmd, f.Name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, ask) // fails only for a flag that is not there, or asked for already
+		}
+	})
+}
+
+// given returns the operands that the words of a command line begin to say: those given by flags, and the others in
+// their order.
+func given(cmd *cobra.Command, words, args []string) Operands {
+	in := Operands{}
+	for _, name := range append([]string{"namespace", "app", "function", "pkg"}, words...) {
+		if f := cmd.Flags().Lookup(name); f != nil && (f.Changed || !slices.Contains(words, name)) {
+			in[name] = f.Value.String()
+		}
+	}
+	for _, word := range words {
+		if _, ok := in[word]; !ok && len(args) > 0 {
+			in[word], args = args[0], args[1:]
+		}
+	}
+	return in
+}
+
+// proposalFor returns what is proposed for an operand or a flag of a command: as the nearest group of commands says, or
+// as all do. nil: nothing is.
+func proposalFor(cmd *cobra.Command, word string) proposal {
+	all := proposals()
+	if cmd.Name() == "create" && word == "name" && cmd.Parent().Name() != "alias" {
+		return nil // it is new
+	}
+	for group := cmd.Parent(); group != nil; group = group.Parent() {
+		if p, ok := all[group.Name()+" "+word]; ok {
+			return p
+		}
+	}
+	return all[word]
+}
+
+// propose asks the server for what an operand can be. A shell gets nothing when the server does not answer.
+func (c *Call) propose(cmd *cobra.Command, word string, in Operands, begun string) ([]string, cobra.ShellCompDirective) {
+	p := proposalFor(cmd, word)
+	if p == nil {
+		return nil, cobra.ShellCompDirectiveDefault // it may be a file
+	}
+	none := cobra.ShellCompDirectiveNoFileComp
+	cl, err := c.Client()
+	if err != nil {
+		return nil, none
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+	defer cancel()
+	found, _ := p(ctx, cl, in, begun)
+	all := found[:0]
+	for _, one := range found {
+		if name, about, _ := strings.Cut(one, "\t"); strings.HasPrefix(name, begun) {
+			all = append(all, strings.TrimSpace(printable(name)+"\t"+printable(about)))
+		}
+	}
+	return all, none
+}
