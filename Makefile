@@ -42,14 +42,18 @@ INSTALL = CGO_ENABLED=0 GOBIN=$(CURDIR)/build/bin/install $(GO) install -trimpat
 # Linters and generators compile what tests compile, as tests do: then it is done once.
 ALIKE = GOFLAGS='$(strip $(GOFLAGS) $(if $(RACE),$(RACEFLAGS)))'
 PACKAGES ?= ./...
+# Packages whose tests take longest are tested first: otherwise one of them is still at work when all others have ended.
+LONGEST := ./test/function ./test/push ./test/crash ./sandbox ./test/fault ./test/roles ./store ./server
+# The linters collect garbage less often than they would, as long as they have less than 4 GiB.
+LINTMEMORY = GOGC=400 GOMEMLIMIT=4GiB
 # The parts that can be processes of their own; each has a main.
 ROLES := api webhook pipeline gateway trigger router runner registry
 # The makers of sites whose output the tests push; their versions are in testdata/sites/NAME/package.json.
 SITES := vite vitepress astro sveltekit
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./fetch ./peer ./report
-# Tests wait more than they compute: four of a package at a time keep two processors at work.
-GOTEST = build/bin/testservers $(GO) test -json -timeout 75m -parallel 4 $(TESTFLAGS)
+# Tests wait more than they compute: four of a package at a time, and a package more than there are processors, keep all at work.
+GOTEST = build/bin/testservers $(GO) test -json -timeout 75m -p $$(($$(nproc) + 1)) -parallel 4 $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
 .PHONY: help
@@ -92,7 +96,7 @@ $(TEST_TOOLS): | needs
 
 .PHONY: test
 test: needs $(TEST_TOOLS) ## run every test; installs what it needs (PACKAGES=./store/... runs some)
-	@$(GOTEST) $(PACKAGES) | $(REPORT)
+	@$(GOTEST) $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
 test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## kill the program at every step on each pair of engines, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
@@ -162,8 +166,8 @@ format: ## fail when a file is not formatted
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## look for mistakes with every linter of .golangci.yml (PACKAGES=./store/... in some)
-	$(ALIKE) $(GOLANGCI_LINT) run $(PACKAGES)
-	@if [ '$(PACKAGES)' = ./... ]; then cd bench && $(ALIKE) $(CURDIR)/$(GOLANGCI_LINT) run $(BENCH); fi
+	$(ALIKE) $(LINTMEMORY) $(GOLANGCI_LINT) run $(PACKAGES)
+	@if [ '$(PACKAGES)' = ./... ]; then cd bench && $(ALIKE) $(LINTMEMORY) $(CURDIR)/$(GOLANGCI_LINT) run $(BENCH); fi
 
 .PHONY: generate
 generate: ## write the generated files again
