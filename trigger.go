@@ -8,6 +8,9 @@ import (
 // TriggerPath begins the addresses at which triggers are fired by hand.
 const TriggerPath = "/r/"
 
+// HookPath begins the addresses of webhooks of functions.
+const HookPath = "/hooks/"
+
 // Trigger binds a source of events to a function, as the spec of its version says. Rooms that know more about a trigger
 // embed it.
 type Trigger struct {

@@ -143,6 +143,8 @@ func Register(h huma.API, c Config) {
 	a.registerTriggers(h)
 	a.registerSecrets(h)
 	a.registerExecutions(h)
+	a.registerJobs(h)
+	a.registerWebhooks(h)
 	a.registerNamespaces(h)
 	a.registerUploads(h)
 	a.registerTokens(h)

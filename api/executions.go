@@ -22,7 +22,8 @@ import (
 // Executions are the executions of functions, as far as they are not in the store.
 type Executions interface {
 	// Accept stores an event with that JSON as its data, which a function is to answer, and returns the execution.
-	Accept(ctx context.Context, function landfall.Reference, input json.RawMessage) (landfall.Execution, error)
+	// It has the given id; for an empty one, a new one. When there is an execution of that id, that is returned.
+	Accept(ctx context.Context, id string, function landfall.Reference, input json.RawMessage) (landfall.Execution, error)
 	// Flush stores what this process knows of executions and the store does not.
 	Flush(ctx context.Context) error
 }
@@ -62,6 +63,22 @@ func parseFunction(text string) (landfall.Reference, error) {
 		ref.Namespace = landfall.DefaultNamespace
 	}
 	return ref, err
+}
+
+// named returns the function that the body of a request names, for a token with a scope on its app.
+func (a *api) named(ctx context.Context, n client.FunctionName, scope landfall.Scope) (landfall.Reference, error) {
+	if (n.Function == "") == (n.ID == "") {
+		return landfall.Reference{}, landfall.Errorf("api", landfall.Invalid,
+			"say in function which function is meant, such as hello or team/hello:3 (function_id is the same)")
+	}
+	ref, err := parseFunction(n.Function + n.ID)
+	if err != nil {
+		return ref, err
+	}
+	if n.Number > 0 {
+		ref.Selector = strconv.FormatInt(n.Number, 10)
+	}
+	return ref, a.function(ctx, ref, scope)
 }
 
 // version returns a function's version for a token with a scope on its app.
@@ -114,8 +131,9 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	before, err := executionCursor(in.Cursor)
-	if err != nil {
+	var before landfall.Execution
+	var err error
+	if before.Created, before.ID, err = readCursor(in.Cursor); err != nil {
 		return nil, err
 	}
 	a.flush(ctx)
@@ -123,22 +141,23 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return answer(pageOf(all, in.Limit, func(x landfall.Execution) string {
-		return strconv.FormatInt(x.Created.UnixMicro(), 10) + "." + x.ID
-	}), nil)
+	return answer(pageOf(all, in.Limit, func(x landfall.Execution) string { return cursorOf(x.Created, x.ID) }), nil)
 }
 
-// executionCursor reads which execution was the last of a page.
-func executionCursor(text string) (x landfall.Execution, err error) {
+// cursorOf is the cursor behind what was made at a time and has an id.
+func cursorOf(created time.Time, id string) string { return strconv.FormatInt(created.UnixMicro(), 10) + "." + id }
+
+// readCursor reads a cursor as cursorOf writes it; an empty one is the begin.
+func readCursor(text string) (created time.Time, id string, err error) {
 	if text == "" {
-		return x, nil
+		return created, "", nil
 	}
 	at, id, ok := strings.Cut(text, ".")
 	us, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || !ok {
-		return x, wrongCursor()
+		return created, "", wrongCursor()
 	}
-	return landfall.Execution{ID: id, Created: time.UnixMicro(us)}, nil
+	return time.UnixMicro(us), id, nil
 }
 
 // ExecutionPath names an execution.
@@ -196,14 +215,8 @@ func (a *api) deleteExecution(ctx context.Context, x landfall.Execution, _ *Exec
 
 func (a *api) createExecution(ctx context.Context,
 	in *struct{ Body client.NewExecution }) (*body[landfall.Execution], error) {
-	ref, err := parseFunction(in.Body.Function)
+	ref, err := a.named(ctx, in.Body.FunctionName, landfall.ScopeInvoke)
 	if err != nil {
-		return nil, err
-	}
-	if in.Body.Number > 0 {
-		ref.Selector = strconv.FormatInt(in.Body.Number, 10)
-	}
-	if err := a.function(ctx, ref, landfall.ScopeInvoke); err != nil {
 		return nil, err
 	}
 	waits := in.Body.Sync == nil || *in.Body.Sync
@@ -212,7 +225,7 @@ func (a *api) createExecution(ctx context.Context,
 			return nil, err
 		}
 	}
-	x, err := a.Executions.Accept(ctx, ref, in.Body.Input)
+	x, err := a.Executions.Accept(ctx, "", ref, in.Body.Input)
 	if err != nil || !waits {
 		return answer(x, err)
 	}

@@ -38,6 +38,7 @@ const (
 const (
 	executionID = "7d0c6c1e-3a0f-4a43-9f39-0b1f6f5b8c11"
 	queuedRun   = "queued-run"
+	jobID       = "0b1f6f5b-3a0f-4a43-9f39-7d0c6c1e8c11" // of a job and of a webhook
 )
 
 // seed is what every world begins with. It is made once, and copied.
@@ -267,7 +268,7 @@ func (w *world) push(branch, page string) {
 	}
 }
 
-// makeRecords makes what else there is to show: an alias, an execution with a log, a run that waits, and versions that
+// makeRecords makes what else there is to show: an alias, a job and a webhook, an execution with a log, a run that waits, and versions that
 // nothing needs.
 func (w *world) makeRecords() {
 	w.t.Helper()
@@ -292,6 +293,11 @@ func (w *world) makeRecords() {
 			{Kind: landfall.PackageUnit, Name: "unneeded-pkg"}} {
 			err = errors.Join(err, idle(ctx, tx, id))
 		}
+		use := landfall.FunctionUse{ID: jobID, Unit: row.ID, Number: 1, Created: time.Now(), Updated: time.Now()}
+		job := landfall.Job{FunctionUse: use, Pattern: "0 3 * * *", Next: time.Now().Add(time.Hour),
+			State: landfall.JobRunning}
+		hook := landfall.FunctionHook{FunctionUse: use, Key: "hookhookhookhookhookhookho"}
+		err = errors.Join(err, tx.PutJob(ctx, job), tx.PutFunctionHook(ctx, hook))
 		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done}), tx.CreateRun(ctx, waits))
 	})
 }

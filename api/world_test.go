@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -298,14 +299,17 @@ func (q queue) String() string {
 type executions struct{ db *store.DB }
 
 // Accept implements api.Executions.
-func (e executions) Accept(ctx context.Context, ref landfall.Reference,
+func (e executions) Accept(ctx context.Context, id string, ref landfall.Reference,
 	input json.RawMessage) (landfall.Execution, error) {
+	if x, err := e.db.Execution(ctx, id); err == nil {
+		return x, nil
+	}
 	v, err := versioning.Find(ctx, e.db, ref.Namespace, landfall.FunctionUnit, ref)
 	if err != nil {
 		return landfall.Execution{}, err
 	}
 	x := landfall.Execution{
-		ID: uuid.NewString(), AppID: v.App, Namespace: v.Namespace, Function: v.Unit.Name, Version: v.UID, Number: v.Number,
+		ID: cmp.Or(id, uuid.NewString()), AppID: v.App, Namespace: v.Namespace, Function: v.Unit.Name, Version: v.UID, Number: v.Number,
 		State: landfall.ExecutionQueued, Async: true, Created: time.Now(), Input: int64(len(input)),
 	}
 	return x, e.db.Update(ctx, func(tx *store.Tx) error {

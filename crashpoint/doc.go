@@ -24,6 +24,7 @@ func OfCall() []string {
 		"firing.claimed",  // it is this process's, and the function does not know
 		"firing.answered", // the function has run, and nothing of that is stored
 		"firing.ended",
+		"job.due",            // and no run of it is accepted
 		"execution.accepted", // it is stored, and who called does not know
 		"execution.leased",
 		"execution.answered", // the function has run, and nothing of that is stored

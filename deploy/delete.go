@@ -48,8 +48,8 @@ func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, select
 }
 
 // DeleteFunction deletes a function: its aliases, and all its versions. Its packages stay. Conflict, with all that
-// holds a version, when an accessible release or an execution does; force lets such releases expire first, but never a
-// live one or one that a tag holds. With dry nothing is deleted.
+// holds a version, when an accessible release or an execution does, or when it has a webhook or a job that is not over;
+// force lets such releases expire first, but never a live one or one that a tag holds. With dry nothing is deleted.
 func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor string, force,
 	dry bool) (Deletion, error) {
 	return editor.delete(ctx, deletion{row: row, actor: actor, force: force, whole: true}, dry,
@@ -61,8 +61,25 @@ func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor 
 			for _, a := range aliases {
 				d.Aliases = append(d.Aliases, landfall.Reference{Name: d.row.Unit.Name, Selector: a.Name})
 			}
+			if err := d.refuseUses(ctx); err != nil {
+				return err
+			}
 			return d.addSelected(ctx, AllVersions)
 		})
+}
+
+// refuseUses adds a line to the refusal that names the jobs and webhooks of the function that goes whole.
+func (d *deletion) refuseUses(ctx context.Context) error {
+	uses, err := d.tx.FunctionUses(ctx, d.row.ID)
+	if err != nil || len(uses) == 0 {
+		return err
+	}
+	var named []string
+	for _, h := range uses {
+		named = append(named, fmt.Sprintf("the %s %s (landfall %[1]s delete %[2]s)", h.Kind, h.Name))
+	}
+	d.refusal = append(d.refusal, fmt.Sprintf("%s is in use by %s", d.row.Unit, strings.Join(named, ", ")))
+	return nil
 }
 
 // delete finds out what is to go, and deletes it unless something holds it.
@@ -216,6 +233,9 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 			}
 		case h.Kind == "release":
 			held = append(held, fmt.Sprintf("the release %s (landfall release expire %s %[1]s)", h.Name, d.app.Name))
+		case (h.Kind == "job" || h.Kind == "webhook") && d.whole: // all of the function are named by refuseUses
+		case h.Kind == "job" || h.Kind == "webhook":
+			held = append(held, fmt.Sprintf("the %s %s (landfall %[1]s delete %[2]s)", h.Kind, h.Name))
 		default:
 			held = append(held, "the running execution "+h.Name)
 		}

@@ -38,7 +38,7 @@ func (r role) does() string {
 		roleWebhook:  "/webhooks/github",
 		rolePipeline: "takes runs through their steps; builds",
 		roleGateway:  "serves releases; without LANDFALL_ROUTER and LANDFALL_RUNNERS it is trigger, registry and runner, too",
-		roleTrigger:  "/run, /fire and /r/; fires schedules and queues; runs what was accepted",
+		roleTrigger:  "/run, /fire, /r/ and /hooks/; fires schedules, queues and jobs; runs what was accepted",
 		roleRouter:   "/run: sends an event to the best runner; needs LANDFALL_RUNNERS and no database",
 		roleRunner:   "/run: runs functions; needs LANDFALL_REGISTRY and no database",
 		roleRegistry: "/functions/ and /v2/: what functions are, and their images",

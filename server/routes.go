@@ -16,7 +16,6 @@ import (
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/remote"
-	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
@@ -90,10 +89,12 @@ func (s *serving) routeFunctions(control *mux.Mux) {
 		s.routeRun(control, s.tracer.Handler(invoke.RunPath, events))
 		control.Mount(invoke.FirePath, s.tracer.Handler(invoke.FirePath, events))
 		control.Mount(registry.TriggerPath, invoke.Confined(http.HandlerFunc(s.gateway.Fire)))
+		control.Mount(landfall.HookPath, invoke.Confined(http.HandlerFunc(s.gateway.Hook)))
 	} else {
 		s.routeRun(control, nil)
 		control.Mount(invoke.FirePath, invoke.Elsewhere(string(roleTrigger)))
 		control.Mount(registry.TriggerPath, invoke.Elsewhere(string(roleTrigger)))
+		control.Mount(landfall.HookPath, invoke.Elsewhere(string(roleTrigger)))
 	}
 	if s.config.has(roleTrigger) || s.config.has(roleRegistry) {
 		control.Mount(invoke.Path,
@@ -175,7 +176,7 @@ func (s *control) routeAPI(control *mux.Mux) error {
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(),
 		Proxy: s.config.Proxy.String(), Now: time.Now, Logger: s.logger, Keeper: d, Problems: s.problems,
 		StallTimeout: s.config.StallTimeout, Queues: appMessages{s.serving.broker},
-		Executions: execution.Requests{Recorder: s.serving.recorder, Find: s.source().Function},
+		Executions: s.serving.requests(),
 	})
 	control.Get("/log", logHandler(control))
 	missing, err := web.Serve(control, web.Config{API: api.Local(control), DB: s.db, URL: s.config.URL, Visit: s.visitOf,

@@ -209,7 +209,7 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 	}
 	triggers := newTriggers(s, contracts)
 	answers, err := gateway.New(gateway.Config{
-		Functions: triggers, Allowed: s.mayCall, Sessions: previewSessions{s.shared}, Scheme: s.config.URL.Scheme,
+		Functions: triggers, Hooks: s.source().Hook, Allowed: s.mayCall, Sessions: previewSessions{s.shared}, Scheme: s.config.URL.Scheme,
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: s.content(),
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,
@@ -290,8 +290,14 @@ func (s *serving) duties() (all duties) {
 	all.add(s.triggers != nil, s.recorder.Keep)
 	all.add(s.scheduler != nil, func(ctx context.Context) error { return s.recorder.Work(ctx, s.accepted, s.triggers) })
 	all.add(s.scheduler != nil, s.scheduler.Run)
+	all.add(s.scheduler != nil, execution.Jobs{Requests: s.requests(), Now: time.Now}.Run)
 	all.add(s.messages != nil, s.messages.Run)
 	return all
+}
+
+// requests accepts executions by the names of functions.
+func (s *serving) requests() execution.Requests {
+	return execution.Requests{Recorder: s.recorder, Find: s.source().Function}
 }
 
 // table returns what has the newest table with the functions that this process makes ready.

@@ -8,12 +8,24 @@ import (
 
 // Holder is what keeps a version from being deleted.
 type Holder struct {
-	Kind string // release, alias or execution
-	Name string // a release's id, an alias's name, or an execution's id
+	Kind string // release, alias, job, webhook or execution
+	Name string // an alias's name, or the id of another one
 }
 
-// VersionHolders returns the accessible releases that have a version, the aliases that point to it, and the executions
-// that are not over and use it, by kind and name; of the executions the oldest few.
+// functionUses are the jobs that are not over and the webhooks, with the version that each names; 0: the latest.
+const functionUses = `(SELECT 'job' AS kind, id, unit, number FROM function_jobs WHERE state IN ('running', 'paused')
+	UNION ALL SELECT 'webhook', id, unit, number FROM function_hooks)`
+
+// FunctionUses returns the jobs of a function that are not over, and its webhooks, by kind and name.
+func (q queries) FunctionUses(ctx context.Context, unit string) ([]Holder, error) {
+	return list(ctx, q, "store.FunctionUses", func(row scanner) (h Holder, err error) {
+		return h, row.Scan(&h.Kind, &h.Name)
+	}, `SELECT f.kind, f.id FROM `+functionUses+` f WHERE f.unit = $1 ORDER BY 1, 2`, unit)
+}
+
+// VersionHolders returns the accessible releases that have a version, the aliases that point to it, the jobs that are
+// not over and the webhooks that name its number, and the executions that are not over and use it, by kind and name; of
+// the executions the oldest few.
 func (q queries) VersionHolders(ctx context.Context, unit string, number int64) ([]Holder, error) {
 	const most = 10
 	scan := func(row scanner) (h Holder, err error) { return h, row.Scan(&h.Kind, &h.Name) }
@@ -21,6 +33,7 @@ func (q queries) VersionHolders(ctx context.Context, unit string, number int64) 
 			WHERE a.unit = $1 AND $2 IN (a.number, a.other)
 		UNION SELECT 'release', r.uid FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = $1 AND gu.number = $2 AND r.expired = 0
+		UNION SELECT f.kind, f.id FROM `+functionUses+` f WHERE f.unit = $1 AND f.number = $2
 		ORDER BY 1, 2`, unit, number)
 	if err != nil {
 		return nil, err

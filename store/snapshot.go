@@ -41,8 +41,15 @@ func dumpTables() []string {
 		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads",
 		"pull_requests", "runs", "run_refs", "run_steps", "run_log", "units", "versions", "aliases", "alias_moves",
 		"group_versions", "group_units", "applies", "releases", "tags", "moves", "reports", "comments", "prefixes",
-		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log",
+		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log", "function_jobs",
+		"function_hooks",
 	}
+}
+
+// dumpTablesOf returns the tables of a dump that was made in a form.
+func dumpTablesOf(form int64) []string {
+	since := map[string]int64{"shared_deliveries": 8, "function_jobs": 14, "function_hooks": 14}
+	return slices.DeleteFunc(dumpTables(), func(table string) bool { return since[table] > form })
 }
 
 // selectAll asks for all columns of a table, whichever there are. The dump names them.
@@ -133,10 +140,10 @@ func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows i
 		return 0, err
 	}
 	err = db.Update(ctx, func(tx *Tx) error {
-		if err := tx.checkEmpty(ctx); err != nil {
+		if err := tx.checkEmpty(ctx, form); err != nil {
 			return err
 		}
-		if rows, err = tx.fill(ctx, dump); err != nil {
+		if rows, err = tx.fill(ctx, form, dump); err != nil {
 			return err
 		}
 		// The workers of the runs were other processes, so the leases end.
@@ -145,9 +152,9 @@ func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows i
 	return rows, errors.Join(err, db.Close())
 }
 
-// checkEmpty fails with Conflict when a table has rows.
-func (q queries) checkEmpty(ctx context.Context) error {
-	for _, table := range dumpTables() {
+// checkEmpty fails with Conflict when a table of a form has rows.
+func (q queries) checkEmpty(ctx context.Context, form int64) error {
+	for _, table := range dumpTablesOf(form) {
 		if err := q.checkEmptyTable(ctx, table); err != nil {
 			return err
 		}
@@ -165,14 +172,14 @@ func (q queries) checkEmptyTable(ctx context.Context, table string) error {
 	return err
 }
 
-// fill adds the rows of a dump.
-func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
+// fill adds the rows of a dump that was made in a form.
+func (tx *Tx) fill(ctx context.Context, form int64, dump io.Reader) (int64, error) {
 	lines := bufio.NewScanner(dump)
 	lines.Buffer(nil, maxDumpLine)
 	var n int64
 	var insert string
 	var columns int
-	expected := dumpTables()
+	expected := dumpTablesOf(form)
 	for lines.Scan() {
 		line := lines.Bytes()
 		if bytes.HasPrefix(line, []byte("{")) {

@@ -91,11 +91,13 @@ func (tx *Tx) SetTombstone(ctx context.Context, app string, t Tombstone) error {
 	return tx.exec(ctx, "store.SetTombstone", `UPDATE apps SET closed = $2 WHERE id = $1`, app, string(data))
 }
 
-// ForgetContent deletes the rows that point to the content of a deleted app: its versions with their secrets, the
-// records of its builds, and the credentials of its repository. Its folders in the object store are marked, and
+// ForgetContent deletes the rows that point to the content of a deleted app: its versions with their secrets, the jobs
+// and webhooks of its functions, the records of its builds, and the credentials of its repository. Its folders in the object store are marked, and
 // collections find them by the marks until SetRemoved.
 func (tx *Tx) ForgetContent(ctx context.Context, app string) error {
 	for _, statement := range []string{
+		`DELETE FROM function_jobs WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
+		`DELETE FROM function_hooks WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM version_prefixes WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM versions WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM reservations WHERE prefix IN (SELECT prefix FROM prefixes WHERE app = $1)`,

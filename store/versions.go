@@ -184,21 +184,27 @@ func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {
 		ORDER BY a.id DESC LIMIT 1`, unit)
 }
 
-// aliasHolds is true for a version v that an alias points to, and for a version that such a version needs to run: its
-// package, environment, configuration and secrets, in the group version that made it.
-const aliasHolds = `(EXISTS (SELECT 1 FROM aliases al WHERE al.unit = v.unit AND v.number IN (al.number, al.other))
-	OR EXISTS (SELECT 1 FROM aliases al JOIN units fu ON fu.id = al.unit
+// pinned are the versions to which something leads that is no release: an alias, a job that is not over, or a webhook.
+const pinned = `(SELECT unit, number, other FROM aliases
+	UNION ALL SELECT unit, number, 0 FROM function_jobs WHERE number > 0 AND state IN ('running', 'paused')
+	UNION ALL SELECT unit, number, 0 FROM function_hooks WHERE number > 0)`
+
+// pinHolds is true for a version v that is pinned, and for a version that such a version needs to run: its package,
+// environment, configuration and secrets, in the group version that made it.
+const pinHolds = `(EXISTS (SELECT 1 FROM ` + pinned + ` al WHERE al.unit = v.unit AND v.number IN (al.number, al.other))
+	OR EXISTS (SELECT 1 FROM ` + pinned + ` al JOIN units fu ON fu.id = al.unit
 	JOIN versions fv ON fv.unit = al.unit AND fv.number IN (al.number, al.other)
 	JOIN group_units ag ON ag.app = fu.app AND ag.grp = fv.uid AND ag.unit = v.unit AND ag.number = v.number
 	JOIN units au ON au.id = ag.unit
 	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
-// HeldVersion reports whether an accessible release, an alias or an execution that is not over holds a version.
+// HeldVersion reports whether an accessible release, an alias, a job, a webhook or an execution that is not over holds a
+// version.
 func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
 	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64],
 		`SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
 		AND (EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
-			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0) OR `+aliasHolds+`
+			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0) OR `+pinHolds+`
 			OR EXISTS (SELECT 1 FROM units u JOIN executions x ON x.namespace = u.namespace AND x.function = u.name
 				WHERE u.id = v.unit AND u.kind = 'function' AND x.number = v.number AND x.finished = 0)
 			OR EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
@@ -228,14 +234,14 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 }
 
 // UnheldVersions returns the versions of an app that nothing keeps: they left the spec, or only branches other than
-// production had them; and no accessible release, alias or unfinished execution holds them.
+// production had them; and no accessible release, alias, job, webhook or unfinished execution holds them.
 func (q queries) UnheldVersions(ctx context.Context, app string) ([]UnitNumber, error) {
 	return list(ctx, q, "store.Unheld", scanUnitNumber,
 		`SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
 		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
 		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0)
-		AND NOT `+aliasHolds+`
+		AND NOT `+pinHolds+`
 		AND NOT EXISTS (SELECT 1 FROM executions x
 			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number
 			AND x.finished = 0)

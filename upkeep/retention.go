@@ -14,7 +14,7 @@ type Retention struct {
 	Runs       time.Duration // with their steps and reports; the run of an accessible release stays
 	Logs       time.Duration // of runs
 	Deliveries time.Duration
-	Executions time.Duration // with their logs; when a version has many, its oldest are deleted earlier
+	Executions time.Duration // with their logs, and jobs that are over; of a version's many, the oldest are deleted earlier
 }
 
 // Every returns how often old records are looked for: at most every CollectEvery, and more often for records that are
@@ -48,6 +48,7 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 		}},
 		{"deliveries", u.Retention.Deliveries, (*store.Tx).ForgetDeliveries},
 		{"executions", u.Retention.Executions, (*store.Tx).ForgetExecutions},
+		{"jobs", u.Retention.Executions, (*store.Tx).ForgetJobs},
 	} {
 		if kind.keep == 0 {
 			continue

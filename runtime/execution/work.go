@@ -49,29 +49,10 @@ type Find func(ctx context.Context, x landfall.Execution) (*landfall.Function, *
 // configuration is found again. Invalid when the event is too large, or the function's contract refuses it; Unavailable
 // when too many wait.
 func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execution, error) {
-	const op landfall.Op = "execution.Accept"
-	if err := r.Contracts.Of(c.Function.Contract).CheckInput(c.Event); err != nil {
+	x, input, err := r.prepare(ctx, c)
+	if err != nil {
 		return landfall.Execution{}, err
 	}
-	e := c.Event.Clone()
-	event.Strip(&e)
-	event.SetTrace(&e, trace.Parent(ctx))
-	if event.ExecutionOf(e) == "" || len(event.ExecutionOf(e)) > nameSize {
-		event.SetExecution(&e, uuid.NewString())
-	}
-	input, err := event.Append(nil, event.Structured, e)
-	if err != nil {
-		return landfall.Execution{}, landfall.Wrapf(op, landfall.Invalid, err, "the event cannot be written as JSON")
-	}
-	if len(input) > maxEvent {
-		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Err: &event.TooLargeError{Limit: "accepted event bytes", Max: maxEvent},
-			Message: "the event is too large to be kept: the limit is " + strconv.Itoa(maxEvent) +
-				" bytes; without Prefer: respond-async more is taken"}
-	}
-	c.Event = e
-	x := describe(&c, time.Now())
-	x.State, x.Async = landfall.ExecutionQueued, true
 	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
 		return tx.AcceptExecution(ctx, x, input, waiting())
 	})
@@ -81,6 +62,34 @@ func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execut
 	crashpoint.Here("execution.accepted")
 	r.ring()
 	return r.DB.Execution(ctx, x.ID)
+}
+
+// prepare returns an execution that is to be accepted, and the event that it answers, as it is stored.
+func (r *Recorder) prepare(ctx context.Context, c function.Call) (x landfall.Execution, input []byte, err error) {
+	const op landfall.Op = "execution.Accept"
+	if err := r.Contracts.Of(c.Function.Contract).CheckInput(c.Event); err != nil {
+		return x, nil, err
+	}
+	e := c.Event.Clone()
+	event.Strip(&e)
+	event.SetTrace(&e, trace.Parent(ctx))
+	if event.ExecutionOf(e) == "" || len(event.ExecutionOf(e)) > nameSize {
+		event.SetExecution(&e, uuid.NewString())
+	}
+	input, err = event.Append(nil, event.Structured, e)
+	if err != nil {
+		return x, nil, landfall.Wrapf(op, landfall.Invalid, err, "the event cannot be written as JSON")
+	}
+	if len(input) > maxEvent {
+		return x, nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Err: &event.TooLargeError{Limit: "accepted event bytes", Max: maxEvent},
+			Message: "the event is too large to be kept: the limit is " + strconv.Itoa(maxEvent) +
+				" bytes; without Prefer: respond-async more is taken"}
+	}
+	c.Event = e
+	x = describe(&c, time.Now())
+	x.State, x.Async = landfall.ExecutionQueued, true
+	return x, input, nil
 }
 
 // bellOf returns what rings when something was accepted here.

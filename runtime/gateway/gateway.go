@@ -54,6 +54,10 @@ type Config struct {
 	// Sessions let people who are signed in at the control host see what is for them alone; nil: only tokens do.
 	Sessions access.PreviewSessions
 
+	// Hooks returns the trigger of the webhook whose address ends in a key. NotFound when there is none, or its function is
+	// gone. nil: there are none.
+	Hooks func(ctx context.Context, key string) (*registry.Trigger, error)
+
 	MaxRequest  int64         // bytes of the body of a request to a function
 	MaxRequests int64         // bytes of all of them together, while they are read and answered
 	BodyTimeout time.Duration // for a body to arrive
@@ -86,6 +90,7 @@ type Gateway struct {
 	guard     *access.Guard
 	files     *files.Server
 	functions *functions.Server
+	hooks     func(ctx context.Context, key string) (*registry.Trigger, error)
 	log       *slog.Logger
 	answered  func(app string, status int, bytes int64)
 	nosniff   []string // the value of a header, which nobody changes
@@ -108,7 +113,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{
-		registry: c.Registry, hosts: hosts, guard: guard, files: served, log: c.Log, answered: c.Answered,
+		registry: c.Registry, hosts: hosts, guard: guard, files: served, hooks: c.Hooks, log: c.Log, answered: c.Answered,
 		nosniff: []string{"nosniff"}, functions: functions.New(functions.Config{
 			Caller: c.Functions, Guard: guard, Hosts: hosts, MaxRequest: c.MaxRequest, MaxRequests: c.MaxRequests,
 			BodyTimeout: c.BodyTimeout, Scheme: c.Scheme, Log: c.Log, Redact: c.Redact, Tracer: c.Tracer,

@@ -54,6 +54,11 @@ func pageOtherMethods() page.Page {
 		"Other methods are answered at this address. The header Allow names them.")
 }
 
+func pageNoHook() page.Page {
+	return page.New(http.StatusNotFound, "No such webhook",
+		"No webhook has this address, or its function is gone. landfall webhook list shows the addresses.")
+}
+
 func pageNoTrigger() page.Page {
 	return page.New(http.StatusNotFound, "No such trigger",
 		"The release has no trigger of this name. The address is /r/NAMESPACE/APP/TRIGGER, and "+

@@ -32,8 +32,12 @@ type Share struct {
 // TriggerPath begins the addresses of triggers.
 const TriggerPath = landfall.TriggerPath
 
-// Source returns what the events of the trigger have as their source: the address at which it is fired by hand.
+// Source returns what the events of the trigger have as their source: the address at which it is fired by hand; of a
+// webhook, which belongs to no release, the one at which it is shown.
 func (t *Trigger) Source() string {
+	if t.Release == "" {
+		return "/api/v1/webhooks/" + t.Name
+	}
 	return TriggerPath + t.Namespace + "/" + t.AppName + "/" + t.Name
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/images"
+	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -69,6 +70,25 @@ func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall
 		return err
 	})
 	return found, err
+}
+
+// Hook returns the webhook whose address ends in a key, as a trigger that belongs to no release. NotFound when there is
+// none, or its function is gone.
+func (s Source) Hook(ctx context.Context, key string) (*registry.Trigger, error) {
+	h, err := s.DB.FunctionHookOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	app, err := s.DB.App(ctx, h.App)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.Function(ctx, landfall.Reference{Namespace: h.Namespace, Name: h.Function,
+		Selector: strconv.FormatInt(h.Number, 10)})
+	return &registry.Trigger{
+		Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger, HTTP: landfall.HTTPSource{Trim: landfall.HookPath + key}},
+		App:     h.App, AppName: app.Name, Namespace: h.Namespace, Name: h.ID, Function: f,
+	}, err
 }
 
 // Owner returns the id of the app whose function has a name; empty for one made by hand. NotFound when there is none.
