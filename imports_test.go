@@ -88,7 +88,7 @@ func rooms() []room {
 			"runtime/runner sandbox secret spec runtime/function", ""},
 		{"runtime/images", "wire auth", ""},
 		{"runtime/invoke", "auth contract event runtime/images runtime/registry runtime/function", "logtest"},
-		{"runtime/execution", "contract crashpoint event runtime/runner store trace runtime/function runtime/registry",
+		{"runtime/execution", "contract crashpoint cron event runtime/runner store trace runtime/function runtime/registry",
 			"store/storetest"},
 		{"runtime/packages", "unpack", ""},
 		{"runtime/gateway/page", "", ""},

@@ -66,10 +66,12 @@ type Config struct {
 	Logger       *slog.Logger
 }
 
-// The paths below which the API is, and its operations.
+// The paths below which the API is, and its operations. Those on the resources of Fn's document are at its bare paths,
+// too.
 const (
 	root = "/api/"
 	base = root + "v1"
+	bare = "/ns"
 )
 
 // api is the server side of the API.
@@ -79,22 +81,35 @@ type api struct {
 	waiters Waiters
 }
 
-// Serve adds the API to m: everything below /api/v1, and /api/openapi.json.
+// Serve adds the API to m: everything below /api/v1, /api/openapi.json, and what is below /ns once more there.
 func Serve(m *mux.Mux, c Config) {
 	Register(humagin.New(m.Engine, humaConfig(c.URL.String())), c)
 	for _, route := range m.Routes() {
-		paths := []string{route.Path}
-		if strings.HasPrefix(route.Path, base) { // clients of Qinling and Fn end paths in a slash, or not
-			paths = append(paths, route.Path+"/")
-			m.Handle(route.Method, route.Path+"/", route.HandlerFunc)
+		if !strings.HasPrefix(route.Path, root) {
+			continue
 		}
-		if route.Method == http.MethodGet && strings.HasPrefix(route.Path, root) {
+		paths := []string{route.Path}
+		below, operation := strings.CutPrefix(route.Path, base)
+		if below == bare || strings.HasPrefix(below, bare+"/") {
+			paths = append(paths, below)
+		}
+		if operation { // clients of Qinling and Fn end paths in a slash, or not
 			for _, path := range paths {
+				paths = append(paths, path+"/")
+			}
+		}
+		for i, path := range paths {
+			if i > 0 {
+				m.Handle(route.Method, path, route.HandlerFunc)
+			}
+			if route.Method == http.MethodGet {
 				m.HEAD(path, route.HandlerFunc)
 			}
 		}
 	}
-	m.Rest(root, http.HandlerFunc(unrouted))
+	for _, part := range []string{root, bare, bare + "/"} {
+		m.Rest(part, http.HandlerFunc(unrouted))
+	}
 }
 
 // unrouted answers what is no operation.

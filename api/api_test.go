@@ -107,6 +107,8 @@ func TestOperations(t *testing.T) {
 		"no operation":        noOperation,
 		"a deleted app":       func(t *testing.T, w *world) { ofDeletedApp(t, s, w, all) },
 		"more than the scope": moreThanTheScope,
+		"misspelt":            misspelt,
+		"bare paths":          func(t *testing.T, w *world) { barePaths(t, s, w, all) },
 		"made or set":         func(t *testing.T, w *world) { madeOrSet(t, w, all) },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -307,7 +309,7 @@ func (w *world) wantBody(s *seed, o operation) {
 	}
 }
 
-// wantQuery fails the test unless a query is refused that cannot be read.
+// wantQuery fails the test unless a query is refused that cannot be read, or has a parameter that there is not.
 func (w *world) wantQuery(s *seed, o operation) {
 	w.t.Helper()
 	path, body := o.request(s, "")
@@ -317,6 +319,70 @@ func (w *world) wantQuery(s *seed, o operation) {
 	}
 	a := w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, path+separator+"cursor=%zz", body)
 	wantRefused(w.t, o, a, http.StatusBadRequest, "invalid", "cursor=%zz")
+	a = w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, path+separator+"nosuch=1", body)
+	wantRefused(w.t, o, a, http.StatusBadRequest, "invalid", `there is no query parameter "nosuch"`)
+}
+
+// misspelt fails the test unless who misspells a parameter is told the one that was meant, and what others there are.
+func misspelt(t *testing.T, w *world) {
+	t.Helper()
+	a := w.ask(tokenOf(landfall.ScopeRead, ""), http.MethodGet, "/api/v1/functions/hello/versions?limt=1", "")
+	wantProblem(t, a, http.StatusBadRequest, "invalid",
+		`there is no query parameter "limt" (did you mean "limit"?); there are: cursor, limit, namespace`)
+	a = w.ask(tokenOf(landfall.ScopeRead, ""), http.MethodGet, "/api/v1/jobs/"+jobID+"?limit=1", "")
+	wantProblem(t, a, http.StatusBadRequest, "invalid", `there is no query parameter "limit": there are none here`)
+}
+
+// barePaths fails the test unless the operations on the resources of Fn's document answer at its paths as below /api/v1:
+// with its slash or without, to who may, and with problems.
+func barePaths(t *testing.T, s *seed, w *world, all []operation) {
+	t.Helper()
+	answered := 0
+	for _, o := range all {
+		path, body := o.request(s, "")
+		short, ok := strings.CutPrefix(path, "/api/v1")
+		if !ok || !strings.HasPrefix(short, "/ns") {
+			continue
+		}
+		wantProblem(t, w.ask("", o.method, short, body), http.StatusUnauthorized, "unauthorized", "send a token")
+		if o.method != http.MethodGet {
+			continue
+		}
+		answered++
+		token := tokenOf(landfall.ScopeRead, "")
+		want := w.ask(token, o.method, path, body)
+		for _, at := range []string{short, short + "/"} {
+			got := w.ask(token, o.method, at, body)
+			testkit.Equal(t, got.what, got.body, want.body)
+			testkit.Equal(t, got.what, got.status, http.StatusOK)
+		}
+	}
+	if answered < 7 {
+		t.Errorf("got %d operations that read at bare paths, want those on namespaces, apps, triggers and functions", answered)
+	}
+	admin := tokenOf(landfall.ScopeAdmin, "")
+	// The resources of the document in its order: each is put, read and deleted at the document's path.
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{http.MethodPut, "/ns/fresh", "", http.StatusCreated},
+		{http.MethodPut, "/ns/fresh/apps/fresh-app", `{"config":{}}`, http.StatusCreated},
+		{http.MethodGet, "/ns/fresh/apps/fresh-app", "", http.StatusOK},
+		{http.MethodDelete, "/ns/fresh/apps/fresh-app", "", http.StatusNoContent},
+		{http.MethodDelete, "/ns/fresh", "", http.StatusNoContent},
+		{http.MethodPut, "/ns/default/apps/shop/triggers/nightly", `{"cron":"0 3 * * *","function":"hello"}`,
+			http.StatusCreated},
+		{http.MethodDelete, "/ns/default/apps/shop/triggers/nightly", "", http.StatusNoContent},
+		{http.MethodPut, "/ns/default/functions/hello", `{"resources":{"memory":67108864}}`, http.StatusOK},
+		{http.MethodDelete, "/ns/default/functions/idle", "", http.StatusNoContent},
+		{http.MethodGet, "/ns/default/functions/idle", "", http.StatusNotFound},
+		{http.MethodGet, "/ns/default/nosuch", "", http.StatusNotFound},
+		{http.MethodPatch, "/ns/default", "", http.StatusMethodNotAllowed},
+	} {
+		a := w.ask(admin, step.method, step.path, step.body)
+		testkit.Equal(t, a.String(), a.status, step.status)
+	}
 }
 
 // noOperation fails the test unless what is no operation is refused with a problem document, and the methods that there

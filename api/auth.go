@@ -3,13 +3,17 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
+	"landfall.dev/landfall/spec"
 )
 
 type tokenKey struct{}
@@ -48,8 +52,39 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 				fmt.Sprintf("the query %q cannot be read: write %%, ; and & in a value as %%25, %%3B and %%26", query))
 			return
 		}
+		if err := checkQuery(ctx); err != nil {
+			refuse(landfall.KindOf(err), landfall.MessageOf(err))
+			return
+		}
 		next(huma.WithValue(ctx, tokenKey{}, token))
 	}
+}
+
+// checkQuery fails with Invalid, and says what there is, when a query has a parameter that the operation has not: a
+// misspelt one would change nothing, and nobody would know.
+func checkQuery(ctx huma.Context) error {
+	known := map[string]bool{}
+	for _, p := range ctx.Operation().Parameters {
+		if p.In == "query" {
+			known[p.Name] = true
+		}
+	}
+	address := ctx.URL()
+	for _, name := range slices.Sorted(maps.Keys(address.Query())) {
+		if known[name] {
+			continue
+		}
+		if len(known) == 0 {
+			return landfall.Errorf("api", landfall.Invalid, "there is no query parameter %q: there are none here", name)
+		}
+		hint := ""
+		if near := spec.Nearest(name, known); near != "" {
+			hint = fmt.Sprintf(" (did you mean %q?)", near)
+		}
+		return landfall.Errorf("api", landfall.Invalid, "there is no query parameter %q%s; there are: %s", name, hint,
+			strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return nil
 }
 
 // wellFormed reports whether all of a query can be read; what cannot would count as not said.
