@@ -16,6 +16,9 @@ type Resources struct {
 	KeepWarm    int           // processes that always wait
 }
 
+// DefaultMemory is the Memory of a function, in bytes, when neither it nor its trigger sets one.
+const DefaultMemory = 128 << 20
+
 // DefaultConcurrency is the Concurrency of a function when neither it nor its trigger sets one.
 const DefaultConcurrency = 16
 

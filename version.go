@@ -59,6 +59,16 @@ type UnitChange struct {
 	// a function that may reach the network after the change, and could not before
 	Network  bool `json:"network,omitempty"`
 	Contract bool `json:"contract,omitempty"` // a function whose contract has another input or output after the change
+
+	// Keys are what differs in the configuration, in a trigger, or in the spec of a function, where a diff was asked for.
+	Keys []KeyChange `json:"keys,omitempty"`
+}
+
+// KeyChange is one key of a unit's spec that differs between two versions.
+type KeyChange struct {
+	Key    string          `json:"key"`
+	Before json.RawMessage `json:"before,omitempty"` // absent for a key that was added
+	After  json.RawMessage `json:"after,omitempty"`  // absent for a key that was removed
 }
 
 // Notes returns what a reviewer of the change must not miss.

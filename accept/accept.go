@@ -193,6 +193,9 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 		deploy.LineOfPush(a.app, a.push)); err != nil || !still {
 		return false, err
 	}
+	if err := deploy.CheckRelease(ctx, a.tx, a.app, group.UID); err != nil {
+		return false, landfall.Ignore(err, landfall.Conflict) // a run of its own tells so
+	}
 	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
 		return false, err
 	}

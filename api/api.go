@@ -148,6 +148,7 @@ func Register(h huma.API, c Config) {
 	a := &api{Config: c}
 	h.UseMiddleware(a.authenticate(h))
 	a.registerApps(h)
+	a.registerHistory(h)
 	a.registerRuns(h)
 	a.registerReleases(h)
 	a.registerVersions(h)
@@ -163,6 +164,7 @@ func Register(h huma.API, c Config) {
 	a.registerNamespaces(h)
 	a.registerUploads(h)
 	a.registerTokens(h)
+	a.registerPlans(h)
 	describeKind(h)
 }
 

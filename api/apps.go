@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -53,14 +52,8 @@ func (a *api) registerApps(h huma.API) {
 		"Say how long files of releases that were live are served"), a.setKeepFiles)
 	registerOn(a, h, administering("delete-app", http.MethodDelete, "/apps/{app}",
 		"Delete an app; its name stays reserved"), a.deleteApp)
-	registerOn(a, h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
-	registerOn(a, h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"),
-		a.showGroup)
-	registerOn(a, h, reading("app-state", "/apps/{app}/state", "What was in force at a commit or time"), a.state)
-	registerOn(a, h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
 	registerOn(a, h, deploying("apply", http.MethodPost, "/apps/{app}/applies",
 		"Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
-	registerOn(a, h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
 	register(h, administering("list-deliveries", http.MethodGet, "/deliveries",
 		"The newest webhook deliveries: what was well signed"), a.deliveries)
 	register(h, administering("show-delivery", http.MethodGet, "/deliveries/{id}", "One webhook delivery"), a.delivery)
@@ -126,6 +119,9 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 			return err
 		}
 		if err := tx.CreateApp(ctx, app); err != nil {
+			return err
+		}
+		if err := deploy.CheckNewApp(ctx, tx, app); err != nil {
 			return err
 		}
 		if annotations != "" {
@@ -357,138 +353,6 @@ func (a *api) deleteApp(ctx context.Context, app landfall.App, in *struct {
 	}
 	app, err := a.DB.App(ctx, app.ID)
 	return answer(a.appOf(app), err)
-}
-
-func (a *api) history(ctx context.Context, app landfall.App, in *struct {
-	AppPath
-	Paging
-}) (*body[page[client.Group]], error) {
-	before, err := parseCursor(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	groups, err := a.DB.Groups(ctx, app.ID, before, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	names, err := a.releaseNames(ctx, app)
-	if err != nil {
-		return nil, err
-	}
-	return answer(pageOf(listOf(groups, names.group).Items, in.Limit, func(g client.Group) string {
-		return g.Created.Format(time.RFC3339Nano)
-	}), nil)
-}
-
-func parseCursor(cursor string) (time.Time, error) {
-	if cursor == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, cursor)
-	if err != nil {
-		return t, wrongCursor()
-	}
-	return t, nil
-}
-
-func wrongCursor() error {
-	return landfall.Errorf("api", landfall.Invalid, "the cursor is not one that this API gave")
-}
-
-// GroupPath names an app version.
-type GroupPath struct {
-	AppPath
-	UID string `path:"uid" doc:"uid of an app version, a commit, a tag, live or latest"`
-}
-
-func (a *api) showGroup(ctx context.Context, app landfall.App, in *GroupPath) (*body[client.GroupTracker], error) {
-	uid, err := a.find(ctx, app, in.UID)
-	if err != nil {
-		return nil, err
-	}
-	return answer(a.tracker(ctx, app, uid))
-}
-
-func (a *api) tracker(ctx context.Context, app landfall.App, uid landfall.UID) (client.GroupTracker, error) {
-	g, err := a.DB.Group(ctx, app.ID, uid)
-	if err != nil {
-		return client.GroupTracker{}, err
-	}
-	units, err := a.DB.GroupUnits(ctx, app.ID, uid)
-	if err != nil {
-		return client.GroupTracker{}, err
-	}
-	t := client.GroupTracker{Kind: "GroupVersionTracker", Metadata: client.Metadata{Name: string(uid)}}
-	t.Spec.Git = client.Git{Commit: g.Commit, Branch: g.Branch, Clean: "no"}
-	if g.Clean {
-		t.Spec.Git.Clean = "yes"
-	}
-	t.Spec.Objects = listOf(units, func(u store.GroupUnit) client.GroupObject {
-		return client.GroupObject{Type: string(u.Unit.Kind), Name: u.Unit.Name, Version: u.UID}
-	}).Items
-	return t, nil
-}
-
-func (a *api) state(ctx context.Context, app landfall.App, in *struct {
-	AppPath
-	At string `query:"at" required:"true" doc:"a commit, or a time as RFC 3339"`
-}) (*body[client.State], error) {
-	if at, err := time.Parse(time.RFC3339, in.At); err == nil {
-		apply, err := a.DB.LastApply(ctx, app.ID, "", at)
-		if landfall.Is(err, landfall.NotFound) {
-			err = landfall.Errorf("api", landfall.NotFound, "nothing was applied to production before %s", in.At)
-		}
-		if err != nil {
-			return nil, err
-		}
-		t, err := a.tracker(ctx, app, apply.Group)
-		return answer(client.State{GroupTracker: t, At: apply.Created}, err)
-	}
-	uid, err := a.find(ctx, app, in.At)
-	if err != nil {
-		return nil, err
-	}
-	g, err := a.DB.Group(ctx, app.ID, uid)
-	if err != nil {
-		return nil, err
-	}
-	t, err := a.tracker(ctx, app, uid)
-	return answer(client.State{GroupTracker: t, At: g.Created}, err)
-}
-
-// DiffPath names two app versions.
-type DiffPath struct {
-	AppPath
-	From string `query:"from" required:"true"`
-	To   string `query:"to" required:"true"`
-}
-
-func (a *api) diff(ctx context.Context, app landfall.App, in *DiffPath) (*body[page[client.Change]], error) {
-	changes, err := a.changes(ctx, app, in)
-	return answer(page[client.Change]{Items: changes}, err)
-}
-
-func (a *api) changes(ctx context.Context, app landfall.App, in *DiffPath) ([]client.Change, error) {
-	var sides [2][]store.GroupUnit
-	for i, name := range []string{in.From, in.To} {
-		uid, err := a.find(ctx, app, name)
-		if err != nil {
-			return nil, err
-		}
-		if sides[i], err = a.DB.GroupUnits(ctx, app.ID, uid); err != nil {
-			return nil, err
-		}
-	}
-	return a.Contents.Diff(ctx, sides[0], sides[1])
-}
-
-func (a *api) moves(ctx context.Context, app landfall.App, in *struct {
-	AppPath
-	Pointer string `query:"pointer" doc:"live, or tag NAME; empty: all"`
-	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-}) (*body[page[client.Move]], error) {
-	moves, err := a.DB.Moves(ctx, app.ID, in.Pointer, in.Limit)
-	return answer(pageOf(moves, in.Limit, nil), err)
 }
 
 func (a *api) deliveries(ctx context.Context, in *struct {

@@ -94,6 +94,10 @@ func rows() []row {
 			id: "diff-files", scope: read, query: "?from=OLD&to=live", says: `"path":"/index.html"`,
 			lost: []string{"app", "?from=nosuch&to=live", "?from=live&to=nosuch"},
 		},
+		{
+			id: "diff-commits", scope: read, query: "?from=OLD&to=live", says: `"items":[`,
+			lost: []string{"app", "?from=nosuch&to=live", "?from=live&to=nosuch"},
+		},
 		{id: "list-files", scope: read, says: `"path":"/index.html"`, lost: []string{"app", "uid"}},
 		{
 			id: "apply", scope: deploying, body: `{"id":"abcdefgh","commit":"DRAFT","base":"DRAFT","clean":true}`,
@@ -255,6 +259,9 @@ func rows() []row {
 		{id: "create-token", scope: admin, status: created, body: `{"name":"ci","scope":"read"}`, says: `"token":"landfall_`,
 			lost: []string{`{"name":"ci","scope":"read","app":"nosuch"}`, `{"name":"ci","scope":"read","namespace":"nosuch"}`}},
 		{id: "delete-token", scope: admin, status: gone, with: "token=invoke", lost: []string{"token"}, other: hidden},
+		{id: "list-plans", scope: admin, says: `"namespace":"bare"`, other: seen},
+		{id: "show-plan", scope: admin, with: "ns=bare", says: `"used":{"apps":0`, lost: []string{"ns"}, other: hidden},
+		{id: "set-plan", scope: admin, body: `{"apps":7}`, says: `"limits":{"apps":7}`, lost: []string{"ns"}},
 		{id: "list-namespaces", scope: read, says: `"name":"bare"`, other: seen},
 		{id: "show-namespace", scope: read, with: "ns=bare", says: `"name":"bare"`, lost: []string{"ns"}, other: hidden},
 		{id: "put-namespace", scope: admin, status: created, with: "ns=fresh", says: `"name":"fresh"`},

@@ -230,10 +230,25 @@ func (a *api) promote(ctx context.Context, app landfall.App, in *struct {
 
 func (a *api) rollback(ctx context.Context, app landfall.App, in *struct {
 	AppPath
-	Body pointerBody
+	Body struct {
+		Release string `json:"release,omitempty" doc:"release id, tag, latest, or commit"`
+		Reason  string `json:"reason,omitempty" maxLength:"500" doc:"kept in the history"`
+		Group   string `json:"group,omitempty" doc:"uid of an app version: its release is made accessible before, if it has expired"`
+	}
 }) (*body[client.App], error) {
 	var uid landfall.UID
-	if in.Body.Release != "" {
+	switch {
+	case in.Body.Group != "" && in.Body.Release != "":
+		return nil, landfall.Errorf("api", landfall.Invalid, "a release and a group were named: leave one of them out")
+	case in.Body.Group != "":
+		group, err := a.find(ctx, app, in.Body.Group)
+		if err != nil {
+			return nil, err
+		}
+		return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
+			return deploy.RollbackGroup(ctx, tx, app, group, a.mover(ctx, in.Body.Reason, "rolled back"))
+		})
+	case in.Body.Release != "":
 		var err error
 		if uid, err = a.find(ctx, app, in.Body.Release); err != nil {
 			return nil, err

@@ -33,11 +33,17 @@ func (m *Mirror) Commit(sha landfall.CommitSHA) (CommitInfo, error) {
 	if err != nil {
 		return CommitInfo{}, m.readError(op, err)
 	}
+	c.Hash = name
+	return infoOf(c), nil
+}
+
+// infoOf describes a commit whose name is set.
+func infoOf(c *object.Commit) CommitInfo {
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	return CommitInfo{
-		SHA: landfall.CommitSHA(name.String()), Author: c.Author.Name, Time: c.Committer.When,
+		SHA: landfall.CommitSHA(c.Hash.String()), Author: c.Author.Name, Time: c.Committer.When,
 		Message: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"),
-	}, nil
+	}
 }
 
 // Peel returns the commit that sha names, directly or through annotated tags. Kinds: see Commit.

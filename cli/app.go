@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +16,8 @@ import (
 )
 
 func (c *Call) appCommand() *cobra.Command {
-	history := c.get("history APP", "Show the versions of an app, newest first, and which of them are releases",
-		"landfall app history shop", c.appHistory)
+	history := c.ofFolder("history [APP]", "Show the versions of an app, newest first, and which of them are releases",
+		"landfall app history shop\ncd shop && landfall app history", c.appHistory)
 	history.Aliases = []string{"list-version", "list-history"}
 	return c.group("app", "Make, show and delete apps", "landfall app create shop\nlandfall app list",
 		c.appCreate(),
@@ -35,9 +31,9 @@ func (c *Call) appCommand() *cobra.Command {
 		c.get("deliveries APP", "List an app's newest deliveries, also those to the shared webhook",
 			"landfall app deliveries shop", c.appDeliveries), c.appDelete(),
 		history,
-		c.get("diff APP A B", "Show what differs between two versions of an app", "landfall app diff shop live latest",
-			c.appDiff),
-		c.get("state APP AT", "Show which versions were in force at a commit or time",
+		c.ofFolder("diff [APP] A B", "Show what differs between two versions of an app",
+			"landfall app diff shop live latest\ncd shop && landfall app diff live latest", c.appDiff),
+		c.ofFolder("state [APP] AT", "Show which versions were in force at a commit or time",
 			"landfall app state shop --at 2026-11-20T15:00:00Z\nlandfall app state shop --at 3f9c1ab", c.appState),
 	)
 }
@@ -295,87 +291,4 @@ func (c *Call) appDelete() *cobra.Command {
 	cmd.Flags().BoolVar(&force, "force", false,
 		"end its runs, close its addresses, and remove what it stored; the names of its functions are free")
 	return cmd
-}
-
-// appHistory prints the history in the form that Skygear's design gives it.
-func (c *Call) appHistory(ctx context.Context, cl *client.Client, in Operands) error {
-	groups, err := client.List[client.Group](ctx, cl, appPath(in, "groups"), nil)
-	if err != nil {
-		return err
-	}
-	if c.output != "" {
-		return c.Print(groups, nil)
-	}
-	fmt.Fprintf(c.Stdout, "App name: %s\nApp versions:\n", printable(in["app"]))
-	w := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-	for _, g := range groups {
-		cells := []string{string(g.UID), Local(g.Created), g.Commit.Short(), g.Branch, g.Message}
-		for i, cell := range cells {
-			if cells[i] = printable(cell); cell == "" {
-				cells[i] = "-"
-			}
-		}
-		if _, err := io.WriteString(w, strings.Join(cells, "\t")+"\t "+printable(strings.TrimSpace("| "+releaseOf(g)))+
-			"\n"); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
-}
-
-// releaseOf says what a version's release is called; nothing when it has none.
-func releaseOf(g client.Group) string {
-	if !g.Release {
-		return ""
-	}
-	words := []string{"Release " + string(g.UID)}
-	if g.Expired {
-		words = append(words, "expired")
-	}
-	if g.Latest {
-		words = append(words, landfall.Latest)
-	}
-	for _, tag := range slices.Sorted(slices.Values(g.Tags)) {
-		words = append(words, "tag: "+tag)
-	}
-	return strings.Join(words, ", ")
-}
-
-// appDiff shows what differs between two versions.
-func (c *Call) appDiff(ctx context.Context, cl *client.Client, in Operands) error {
-	query := url.Values{"from": {in["a"]}, "to": {in["b"]}}
-	changes, err := client.List[client.Change](ctx, cl, appPath(in, "diff"), query)
-	if err != nil {
-		return err
-	}
-	return c.printChanges(changes, changes)
-}
-
-// printChanges shows a diff, of which v is what programs get.
-func (c *Call) printChanges(v any, changes []client.Change) error {
-	unchanged := 0
-	err := c.Print(v, func(t *Table) {
-		t.Row(changesHeading()...)
-		unchanged = showChanges(t, changes)
-	})
-	if err == nil && c.output == "" {
-		fmt.Fprintf(c.Stderr, "%s unchanged\n", landfall.Count(unchanged, "unit"))
-	}
-	return err
-}
-
-func (c *Call) appState(ctx context.Context, cl *client.Client, in Operands) error {
-	at := in["at"]
-	if t, err := time.ParseInLocation(time.DateTime, at, zone()); err == nil { // as tables show times
-		at = t.Format(time.RFC3339)
-	}
-	path := appPath(in, "state") + "?at=" + url.QueryEscape(at)
-	return ask(ctx, cl, http.MethodGet, path, nil, func(state client.State) error {
-		return c.Print(state, func(t *Table) {
-			t.Row("KIND", "NAME", "VERSION")
-			for _, o := range state.Spec.Objects {
-				t.Row(o.Type, o.Name, string(o.Version))
-			}
-		})
-	})
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/preflight"
@@ -87,16 +89,8 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	err error) {
 	name := from.app
 	if name == "" {
-		name = filepath.Base(w.top)
-		s, err := readSpec(w.top, spec.DefaultFolder)
-		if err != nil && !errors.Is(err, errNoSpecs) {
-			return app, false, err // the name may stand where it cannot be read: the folder's would be another app
-		}
-		if s != nil && s.App != nil && s.App.Name != "" {
-			name = s.App.Name
-		}
-		if err := landfall.CheckAppName(name); err != nil {
-			return app, false, Invalid("%s; name the app with --app, or in an App document", landfall.MessageOf(err))
+		if name, err = w.app(); err != nil {
+			return app, false, err
 		}
 	}
 	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
@@ -109,6 +103,41 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	fmt.Fprintf(c.Stderr, "making the app %s\n", printable(name))
 	err = cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Branch: from.branch}, &app)
 	return app, err == nil, err
+}
+
+// app returns the name of the work tree's app: the one in its App document, or that of its top folder.
+func (w *worktree) app() (string, error) {
+	name := filepath.Base(w.top)
+	s, err := readSpec(w.top, spec.DefaultFolder)
+	if err != nil && !errors.Is(err, errNoSpecs) {
+		return "", err // the name may stand where it cannot be read: the folder's would be another app
+	}
+	if s != nil && s.App != nil && s.App.Name != "" {
+		name = s.App.Name
+	}
+	if err := landfall.CheckAppName(name); err != nil {
+		return "", Invalid("%s; name the app with --app, or in an App document", landfall.MessageOf(err))
+	}
+	return name, nil
+}
+
+// ofFolder is get for a command on an app, which is the app of the work tree around the current folder when it is not
+// named.
+func (c *Call) ofFolder(use, short, example string,
+	run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
+	return c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+		if in["app"] != "" {
+			return run(ctx, cl, in)
+		}
+		w, err := openWorktree(ctx)
+		if err == nil {
+			in["app"], err = w.app()
+		}
+		if err != nil {
+			return Invalid("no app is named, and the folder does not say which: %s", landfall.MessageOf(err))
+		}
+		return run(ctx, cl, in)
+	})
 }
 
 // checkNew fails when the first apply to a new app would: its specs are wrong, files are missing, or what they declare

@@ -76,10 +76,10 @@ allowed, 6 the server cannot be reached, 7 released, but live is held, 130 inter
 func (c *Call) Tree() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push",
 		"landfall app create shop\nlandfall app history shop", c.loginCommand(), c.statusCommand(), c.appCommand(),
-		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind),
-		c.unitCommand(packageKind),
+		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind), c.unitCommand(packageKind),
 		c.routeCommand(), c.triggerCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(), c.tokenCommand(),
 		c.jobCommand(), c.webhookCommand(),
+		c.planCommand(),
 		c.executionCommand(), c.completionCommand(), c.versionCommand(),
 	)
 	if c.Program.Commands != nil {
@@ -183,7 +183,8 @@ func noCommand(group *cobra.Command, word string) error {
 type Operands map[string]string
 
 // Command returns a command. use is its name and its operands in capitals, optional ones in brackets: each can be given
-// in its place or as a flag of its name. run is called by Run, once the arguments are known to be right.
+// in its place or as a flag of its name. An optional one that stands first takes a word only if the others have theirs.
+// run is called by Run, once the arguments are known to be right.
 func (c *Call) Command(use, short, example string, run func(ctx context.Context, in Operands) error) *cobra.Command {
 	words := strings.Fields(use)
 	cmd := &cobra.Command{Use: use, Short: short, Example: indent(example), Args: cobra.ArbitraryArgs}
@@ -194,15 +195,25 @@ func (c *Call) Command(use, short, example string, run func(ctx context.Context,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in := Operands{}
+		needed := 0 // words that operands further on cannot do without
+		for _, word := range words[1:] {
+			if name := strings.ToLower(word); !strings.HasPrefix(word, "[") && !cmd.Flags().Changed(name) {
+				needed++
+			}
+		}
 		for _, word := range words[1:] {
 			name := strings.ToLower(strings.Trim(word, "[]"))
-			switch {
-			case cmd.Flags().Changed(name):
+			optional := strings.HasPrefix(word, "[")
+			switch given := cmd.Flags().Changed(name); {
+			case given:
 				in[name] = *flags[name]
-			case len(args) > 0:
+			case optional && len(args) > needed, !optional && len(args) > 0:
 				in[name], args = args[0], args[1:]
 			}
-			if in[name] == "" && !strings.HasPrefix(word, "[") {
+			if !optional && !cmd.Flags().Changed(name) {
+				needed--
+			}
+			if in[name] == "" && !optional {
 				return Invalid("%s is missing: %s", word, cmd.UseLine())
 			}
 		}

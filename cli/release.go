@@ -24,7 +24,10 @@ func (c *Call) releaseCommand() *cobra.Command {
 		c.releaseMove("live", "live APP RELEASE", "Make a release live, and end a hold", "landfall release live shop beta"),
 		c.releaseMove("rollback", "rollback APP [RELEASE]",
 			"Make the release that was live before live again, or the one named, and hold it there",
-			"landfall release rollback shop\nlandfall release rollback shop owf2k7qa --reason 'broken checkout'"),
+			"landfall release rollback shop\nlandfall release rollback shop owf2k7qa --reason 'broken checkout'\n"+
+				"landfall release rollback shop --group owf2k7qa"),
+		c.get("log APP [POINTER]", "Show every move of live and of tags, newest first, with who did it and why",
+			"landfall release log shop\nlandfall release log shop live\nlandfall release log shop beta", c.releaseLog),
 		c.get("hold APP", "Keep live where it is: pushes make releases, but do not move it", "landfall release hold shop",
 			c.hold(true)),
 		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
@@ -135,6 +138,7 @@ func (c *Call) reach(ctx context.Context, cl *client.Client, in Operands, tag st
 // pointer says where live or a tag goes.
 type pointer struct {
 	Release string `json:"release,omitempty"`
+	Group   string `json:"group,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }
 
@@ -173,12 +177,33 @@ func (c *Call) moveTag(ctx context.Context, cl *client.Client, in Operands) erro
 
 // releaseMove is a command that moves live, by an operation of the API.
 func (c *Call) releaseMove(operation, use, short, example string) *cobra.Command {
-	var reason string
+	var reason, group string
 	cmd := c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
-		return c.move(ctx, cl, http.MethodPost, appPath(in, operation), pointer{in["release"], reason})
+		return c.move(ctx, cl, http.MethodPost, appPath(in, operation), pointer{in["release"], group, reason})
 	})
+	if operation == "rollback" {
+		cmd.Flags().StringVar(&group, "group", "",
+			"an app version, all units of which are in force then; its release is made accessible if it has expired")
+	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
 	return cmd
+}
+
+// releaseLog shows where live and tags pointed.
+func (c *Call) releaseLog(ctx context.Context, cl *client.Client, in Operands) error {
+	query := url.Values{}
+	switch pointer := in["pointer"]; pointer {
+	case "":
+	case landfall.LivePointer:
+		query.Set("pointer", pointer)
+	default:
+		query.Set("pointer", "tag "+pointer)
+	}
+	moves, err := client.List[client.Move](ctx, cl, appPath(in, "moves"), query)
+	heading := []string{"TIME", "POINTER", "FROM", "TO", "BY", "WHY"}
+	return printRows(c, moves, err, heading, func(m client.Move) []string {
+		return []string{Local(m.At), m.Pointer, string(m.From), string(m.To), m.Actor, m.Reason}
+	})
 }
 
 func (c *Call) hold(held bool) func(context.Context, *client.Client, Operands) error {

@@ -219,8 +219,12 @@ func (e *edit) group(ctx context.Context, digest landfall.Digest, message string
 // point points production at a group version, and returns what the person should know.
 func (e *edit) point(ctx context.Context, g landfall.Group, message string) (string, error) {
 	at := e.by.Now()
+	budget, err := NewBudget(ctx, e.tx, e.app)
+	if err != nil {
+		return "", err
+	}
 	ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch)
-	err := e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production,
+	err = e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production,
 		Actor: e.actor, Created: at})
 	if err != nil {
 		return "", err
@@ -231,7 +235,7 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 		}
 	}
 	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: !e.unreleased, ReleaseURL: e.by.ReleaseURL,
-		Now: e.by.Now}
+		Now: e.by.Now, Budget: budget}
 	reason := strings.ToLower(message[:1]) + message[1:]
 	if err := u.applyProduction(ctx, !e.unreleased, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
 		return "", err

@@ -36,26 +36,36 @@ func isComplete(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, erro
 	if err != nil || !complete {
 		return false, err
 	}
+	gone, err := missing(ctx, tx, g)
+	return len(gone) == 0, err
+}
+
+// missing returns the units of a group version whose versions do not exist any more, or lack their files.
+func missing(ctx context.Context, tx *store.Tx, g landfall.Group) (gone []string, err error) {
 	units, err := tx.GroupUnits(ctx, g.App, g.UID)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, u := range units {
-		if u.Unit.Kind != landfall.StaticUnit {
-			continue
-		}
 		v, err := tx.VersionByNumber(ctx, u.UnitID, u.Number)
-		if err != nil || v.Content == nil {
-			return false, err
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return nil, err
+		}
+		if err != nil || u.Unit.Kind == landfall.StaticUnit && v.Content == nil {
+			gone = append(gone, u.Unit.String())
 		}
 	}
-	return true, nil
+	return gone, nil
 }
 
 // MakeReachable makes a group version reachable, or reachable again. When a part of it is not stored any more, it does
 // nothing and reports false.
 func MakeReachable(ctx context.Context, tx *store.Tx, app landfall.App, g landfall.Group, at time.Time) (bool, error) {
 	if complete, err := isComplete(ctx, tx, g); err != nil || !complete {
+		return false, err
+	}
+	budget, err := NewBudget(ctx, tx, app)
+	if err != nil {
 		return false, err
 	}
 	line, err := LineOf(ctx, tx, g)
@@ -66,6 +76,9 @@ func MakeReachable(ctx context.Context, tx *store.Tx, app landfall.App, g landfa
 		return false, err
 	}
 	if _, err := ExpireSurplus(ctx, tx, app, at); err != nil {
+		return false, err
+	}
+	if err := budget.Check(ctx); err != nil {
 		return false, err
 	}
 	CollectSoon(tx, app.ID)

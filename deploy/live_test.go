@@ -186,6 +186,50 @@ func TestRollback(t *testing.T) {
 		}
 		testkit.Same(t, "live when a push came between", s.stored(t).Live, "a")
 	})
+	t.Run("to a whole version whose release expired", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t, 10)
+		s.push(t, "a", "b", "c")
+		if err := s.expire(t, "a"); err != nil {
+			t.Fatal(err)
+		}
+		group := func(uid landfall.UID) error {
+			return s.try(t, func(ctx context.Context, tx *store.Tx, app *landfall.App) (err error) {
+				if err = deploy.RollbackGroup(ctx, tx, app, uid, s.by("rolled back")); err == nil {
+					app.Changed, err = tx.Changed(ctx, app.ID)
+				}
+				return err
+			})
+		}
+		// L-038: it is accessible and live at once
+		if err := group("a"); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Same(t, "live", s.stored(t).Live, "a")
+		testkit.Same(t, "held", s.stored(t).Held, true)
+		testkit.Same(t, "expired", s.release(t, "a").Expired.IsZero(), true)
+		testkit.Same(t, "moves", s.moves(t, landfall.LivePointer)[3], "c>a rolled back")
+		s.group(t, "never")
+		if err := group("never"); err != nil { // released
+			t.Fatal(err)
+		}
+		testkit.Same(t, "live", s.stored(t).Live, "never")
+		lost := s.group(t, "lost")
+		s.update(t, func(tx *store.Tx) error {
+			row, err := tx.CreateUnit(t.Context(), s.app, landfall.UnitID{Kind: landfall.FunctionUnit, Name: "cart"})
+			if err != nil {
+				return err
+			}
+			unit := store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: row.Unit, Number: 1, UID: "lost"}}
+			lost.UID = "lostunit"
+			return tx.CreateGroup(t.Context(), lost, []store.GroupUnit{unit})
+		})
+		// L-038: or it is said why not, and nothing has moved
+		testkit.Kind(t, "what is not stored", group("lostunit"), landfall.Conflict, "what it had of function cart is not stored",
+			"landfall release create shop --version lostunit")
+		testkit.Same(t, "live after that", s.stored(t).Live, "never")
+		testkit.Kind(t, "no version", group("nowhere"), landfall.NotFound, "no app version nowhere")
+	})
 	t.Run("to a release by name", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, 10)

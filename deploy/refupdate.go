@@ -21,6 +21,7 @@ type RefUpdate struct {
 	Release    bool // whether the group version must be reachable
 	ReleaseURL func(app string, selector landfall.UID) string
 	Now        func() time.Time
+	Budget     *Budget // from before the update; nil: what it makes is not compared with the plan
 
 	production bool     // one of the references was of the production line
 	notes      []string // what people should know
@@ -149,6 +150,14 @@ func (u *RefUpdate) Settle(ctx context.Context) (change int64, notes []string, e
 	expired, err := ExpireSurplus(ctx, u.Tx, *u.App, u.Now())
 	if err != nil {
 		return 0, nil, err
+	}
+	if err := u.Budget.Check(ctx); err != nil {
+		return 0, nil, err
+	}
+	if u.App.OfNamespace() { // no release of it is checked
+		if err := CheckRelease(ctx, u.Tx, *u.App, u.Group.UID); err != nil {
+			return 0, nil, err
+		}
 	}
 	var retired []landfall.UnitID
 	if u.production && !u.App.OfNamespace() { // what is made by hand goes by hand

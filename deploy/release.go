@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"landfall.dev/landfall"
@@ -19,7 +20,8 @@ type Mover struct {
 }
 
 // Create makes a group version reachable, or reachable again. For a release that is accessible already, it can only
-// change the line from preview to production. Conflict when a secret that it needs was revoked or deleted.
+// change the line from preview to production. Conflict when a secret that it needs was revoked or deleted, or when it
+// asks for more than the plan of the namespace has.
 func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.Line,
 	at time.Time) (landfall.Release, error) {
 	r, err := tx.Release(ctx, g.App, g.UID)
@@ -37,6 +39,13 @@ func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.L
 	if err := checkSecrets(ctx, tx, g.App, g.UID); err != nil {
 		return r, err
 	}
+	app, err := tx.App(ctx, g.App)
+	if err != nil {
+		return r, err
+	}
+	if err := CheckRelease(ctx, tx, app, g.UID); err != nil {
+		return r, err
+	}
 	if line == landfall.Production {
 		r.Line = line
 	}
@@ -44,7 +53,8 @@ func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.L
 }
 
 // MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired, or
-// when a secret that it needs was revoked or deleted.
+// when a secret that it needs was revoked or deleted, or when it asks for more than the plan of the namespace has, which
+// may have been lowered since.
 func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
 	const op landfall.Op = "deploy.MoveLive"
 	if app.Live == to {
@@ -59,6 +69,9 @@ func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 			"release %s is expired; make it accessible again with: landfall release create %s --version %s", to, app.Name, to)
 	}
 	if err := checkSecrets(ctx, tx, app.ID, to); err != nil {
+		return err
+	}
+	if err := CheckRelease(ctx, tx, *app, to); err != nil {
 		return err
 	}
 	if !r.WasLive {
@@ -104,6 +117,37 @@ func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 	}
 	app.Held = true
 	return tx.UpdateApp(ctx, *app)
+}
+
+// RollbackGroup goes back to a group version: it makes its release live and holds it there, as Rollback does. When the
+// group version has no release, or an expired one, it makes it reachable before, and nothing of that is seen unless live
+// moves. Conflict, with the units, when a part of it is not stored any more.
+func RollbackGroup(ctx context.Context, tx *store.Tx, app *landfall.App, group landfall.UID, by Mover) error {
+	g, err := tx.Group(ctx, app.ID, group)
+	if err != nil {
+		return err
+	}
+	r, err := tx.Release(ctx, app.ID, group)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return err
+	}
+	if err == nil && r.Expired.IsZero() {
+		return Rollback(ctx, tx, app, group, by)
+	}
+	reachable, err := MakeReachable(ctx, tx, *app, g, by.At)
+	if err != nil {
+		return err
+	}
+	if reachable {
+		return Rollback(ctx, tx, app, group, by)
+	}
+	gone, err := missing(ctx, tx, g)
+	if err != nil {
+		return err
+	}
+	return landfall.Errorf("deploy.RollbackGroup", landfall.Conflict, "the app version %s cannot become live, because its "+
+		"release expired and what it had of %s is not stored any more; a run stores it again: landfall release create %s "+
+		"--version %s", group, strings.Join(gone, ", "), app.Name, group)
 }
 
 // Hold keeps live where it is, whatever is pushed, until Resume or Promote. Resume moves nothing: the next push does.

@@ -21,13 +21,18 @@ type Contents struct {
 
 // Diff compares the units in force of two group versions, as versioning.Diff does. For static units and packages that
 // differ it counts the files, unless the content of one side was collected. For functions it says which get a network,
-// or another contract.
+// or another contract. For the configuration, triggers and functions it lists the keys that differ, see keyChanges.
 func (c *Contents) Diff(ctx context.Context, before, after []store.GroupUnit) ([]landfall.UnitChange, error) {
 	changes := versioning.Diff(versioning.InForce(before), versioning.InForce(after))
-	if err := NoteFunctions(changes, Stored(ctx, c.DB, before), Stored(ctx, c.DB, after)); err != nil {
+	was, is := Stored(ctx, c.DB, before), Stored(ctx, c.DB, after)
+	if err := NoteFunctions(changes, was, is); err != nil {
 		return nil, err
 	}
 	for i, change := range changes {
+		var err error
+		if changes[i].Keys, err = keyChanges(change, was, is); err != nil {
+			return nil, err
+		}
 		if change.Change == landfall.Unchanged ||
 			(change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
 			continue

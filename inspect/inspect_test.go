@@ -264,3 +264,49 @@ func TestNoteFunctions(t *testing.T) {
 		testkit.Equal(t, name+": contract", changes[0].Contract, test.contract)
 	}
 }
+
+// Of the configuration, a trigger and a function it is told which keys differ, with both values.
+func TestKeysOfADiff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	config := landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}
+	trigger := landfall.UnitID{Kind: landfall.HTTPTrigger, Name: "buy"}
+	function := landfall.UnitID{Kind: landfall.FunctionUnit, Name: "cart"}
+	made := func(id landfall.UnitID, uid landfall.UID, spec string) store.GroupUnit {
+		u := store.GroupUnit{GroupUnit: landfall.GroupUnit{Unit: id, UID: uid, Digest: landfall.DigestOf([]byte(spec))}}
+		w.update(func(ctx context.Context, tx *store.Tx) error {
+			row, err := tx.Unit(ctx, app, id)
+			if landfall.Is(err, landfall.NotFound) {
+				row, err = tx.CreateUnit(ctx, app, id)
+			}
+			if err != nil {
+				return err
+			}
+			row.LastNumber++
+			u.UnitID, u.Number = row.ID, row.LastNumber
+			return errors.Join(tx.UpdateUnit(ctx, row), tx.CreateVersion(ctx, row.ID, landfall.Version{Number: u.Number,
+				UID: uid, Digest: u.Digest, Spec: json.RawMessage(spec), Created: time.Now()}))
+		})
+		return u
+	}
+	before := []store.GroupUnit{made(config, "aaaaaaaa", `{"currency":"EUR","old":1}`),
+		made(function, "aaaaaaaa", `{"environment":{"name":"python"},"timeout":1}`)}
+	after := []store.GroupUnit{made(config, "bbbbbbbb", `{"currency":"CHF","new":[2]}`),
+		made(function, "bbbbbbbb", `{"environment":{"name":"python"},"timeout":2}`),
+		made(trigger, "bbbbbbbb", `{"relativeurl":"/buy"}`)}
+	keys := func(before, after []store.GroupUnit) map[landfall.UnitID][]landfall.KeyChange {
+		all := map[landfall.UnitID][]landfall.KeyChange{}
+		for _, c := range testkit.Must(w.contents.Diff(t.Context(), before, after))(t) {
+			all[c.Unit] = c.Keys
+		}
+		return all
+	}
+	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
+	testkit.Same(t, "keys", keys(before, after), map[landfall.UnitID][]landfall.KeyChange{
+		config: {{Key: "currency", Before: raw(`"EUR"`), After: raw(`"CHF"`)}, {Key: "new", After: raw(`[2]`)},
+			{Key: "old", Before: raw(`1`)}},
+		function: {{Key: "timeout", Before: raw(`1`), After: raw(`2`)}},
+		trigger:  {{Key: "relativeurl", After: raw(`"/buy"`)}},
+	})
+	testkit.Same(t, "keys of the same", keys(after, after)[config], nil)
+}

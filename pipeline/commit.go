@@ -61,6 +61,10 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool {
 		return deploy.LineOfPush(app, p) == landfall.Production
 	})
+	budget, err := deploy.NewBudget(ctx, tx, app)
+	if err != nil {
+		return err
+	}
 	if err := k.checkPinned(ctx, tx, app, pushes); err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 	crashpoint.Here("commit.grouped")
 	u := deploy.RefUpdate{
 		Tx: tx, App: &app, Group: group, Units: units, Release: !wantNoRelease(pushes), ReleaseURL: k.Runs.ReleaseURL,
-		Now: k.Now}
+		Now: k.Now, Budget: budget}
 	if u.Release {
 		if k.stats.New, err = isNew(ctx, tx, group); err != nil {
 			return err

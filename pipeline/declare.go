@@ -24,6 +24,7 @@ type draft struct {
 
 	// the versions that a person makes; the commit then has these units alone
 	byHand       map[landfall.UnitID]landfall.NewVersion
+	released     bool              // a push wants a release
 	secrets      []store.GroupUnit // named by the functions
 	buildSecrets buildSecrets
 	base         []landfall.GroupUnit // compared with in the diff

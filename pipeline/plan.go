@@ -55,7 +55,7 @@ func (s source) draft(ctx context.Context, pushes []landfall.Push) (draft, error
 	if d.secrets, err = s.pinSecrets(ctx, line); err != nil {
 		return d, err
 	}
-	d.byHand = newVersions(pushes)
+	d.byHand, d.released = newVersions(pushes), !wantNoRelease(pushes)
 	d.baseGroup, d.baseUnits, err = s.baseOf(ctx, pushes)
 	d.base = versioning.InForce(d.baseUnits)
 	return d, err
@@ -141,6 +141,9 @@ func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, erro
 		inspect.Declared(p.units)); err != nil {
 		return plan{}, err
 	}
+	if err := p.checkBudget(ctx); err != nil {
+		return plan{}, err
+	}
 	changed := 0
 	for _, c := range p.changes {
 		if c.Change != landfall.Unchanged {
@@ -150,6 +153,21 @@ func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, erro
 	p.stats.UnitsChanged, p.stats.UnitsTotal = changed, len(p.changes) // removed units are among them
 	p.logf("%d of %s changed", changed, landfall.Count(p.stats.UnitsTotal, "unit"))
 	return p, nil
+}
+
+// checkBudget fails when the functions ask for more than the plan of the namespace has, before anything is built. The
+// commit's transaction checks again, also what a person made by hand, whose commit does not have all functions.
+func (p plan) checkBudget(ctx context.Context) error {
+	if !p.released || len(p.byHand) > 0 {
+		return nil
+	}
+	var specs []json.RawMessage
+	for _, u := range p.units {
+		if u.Unit.Kind == landfall.FunctionUnit {
+			specs = append(specs, u.Spec)
+		}
+	}
+	return deploy.CheckFunctions(ctx, p.DB, p.app, "the commit", specs)
 }
 
 // baseOf returns what the diff compares with: the branch's previous group version, else production's.

@@ -158,7 +158,7 @@ func (k storedPlan) uploadStatic(ctx context.Context, u versioning.Unit) (versio
 		content.Bytes += f.Size
 	}
 	data, err := json.Marshal(content)
-	return versioning.Stored{Content: data, Prefixes: manifest.Prefixes()}, err
+	return versioning.Stored{Content: data, Prefixes: manifest.Prefixes(), Own: prefix, Bytes: plan.Bytes()}, err
 }
 
 // storedBefore returns the keys below a prefix of the run that an earlier attempt stored.
@@ -308,7 +308,13 @@ func (k storedPlan) uploadPackage(ctx context.Context, u versioning.Unit) (versi
 	}
 	crashpoint.Here("upload.package")
 	data, err := json.Marshal(content)
-	return versioning.Stored{Content: data, Prefixes: []string{prefix}}, err
+	stored := versioning.Stored{Content: data, Prefixes: []string{prefix}, Own: prefix}
+	for i, archive := range content.Archives() {
+		if i == 0 || archive.Key != content.Source.Key {
+			stored.Bytes += archive.Size
+		}
+	}
+	return stored, err
 }
 
 // uploadArchive stores an archive. It makes a file of it first, because the size must be known.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
 	"landfall.dev/landfall"
@@ -130,13 +131,28 @@ func (tx *Tx) CreateMove(ctx context.Context, m landfall.Move) error {
 
 // Moves returns the moves of an app's pointer, newest first; of all its pointers for an empty one.
 func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error) {
+	return q.MovesBefore(ctx, app, pointer, 0, limit)
+}
+
+// MovesBefore is Moves for those before the one with an id; 0 stands for the end.
+func (q queries) MovesBefore(ctx context.Context, app, pointer string, id int64, limit int) ([]landfall.Move, error) {
 	const op landfall.Op = "store.Moves"
+	if id == 0 {
+		id = math.MaxInt64
+	}
 	if pointer == "" {
-		return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves WHERE app = $1 ORDER BY id DESC LIMIT $2 + 0`,
-			app, limit)
+		return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves
+			WHERE app = $1 AND id < $2 ORDER BY id DESC LIMIT $3 + 0`, app, id, limit)
 	}
 	return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves
-		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3 + 0`, app, pointer, limit)
+		WHERE app = $1 AND pointer = $2 AND id < $3 ORDER BY id DESC LIMIT $4 + 0`, app, pointer, id, limit)
+}
+
+// LiveAt returns the release that was live at a time; empty when none was.
+func (q queries) LiveAt(ctx context.Context, app string, at time.Time) (landfall.UID, error) {
+	uid, err := one(ctx, q, "store.LiveAt", scanValue[landfall.UID], `SELECT to_uid FROM moves
+		WHERE app = $1 AND pointer = $2 AND at <= $3 ORDER BY id DESC LIMIT 1`, app, landfall.LivePointer, micros(at))
+	return uid, landfall.Ignore(err, landfall.NotFound)
 }
 
 // LiveUntil returns when each of an app's accessible releases was last live. It leaves out releases that no other one

@@ -43,6 +43,7 @@ func dumpTables() []string {
 		"group_versions", "group_units", "applies", "releases", "tags", "moves", "reports", "comments", "prefixes",
 		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log", "function_jobs",
 		"function_hooks",
+		"plans",
 	}
 }
 

@@ -15,6 +15,18 @@ import (
 type Stored struct {
 	Content  json.RawMessage // what a version keeps of it
 	Prefixes []string        // the folders of the object store that it uses
+	Own      string          // the one of them that is new; empty: none is
+	Bytes    int64           // in Own
+}
+
+// record records what a version uses of the object store.
+func (s Stored) record(ctx context.Context, tx *store.Tx, row store.Unit, number int64) error {
+	if s.Own != "" {
+		if err := tx.SizePrefix(ctx, s.Own, s.Bytes); err != nil {
+			return err
+		}
+	}
+	return tx.PointInto(ctx, row.ID, number, s.Prefixes)
 }
 
 // Apply makes the versions in force that a commit declares: it creates a version only for a digest that the unit does
@@ -192,7 +204,7 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 	if err := tx.CreateVersion(ctx, row.ID, v); err != nil {
 		return v, err
 	}
-	return v, tx.PointInto(ctx, row.ID, v.Number, stored.Prefixes)
+	return v, stored.record(ctx, tx, row, v.Number)
 }
 
 // uidOf returns the UID of a version that a person makes. Invalid or Conflict when it cannot have its label.
@@ -232,7 +244,7 @@ func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landf
 	if err := tx.MarkVersion(ctx, row.ID, v); err != nil || !restored {
 		return err
 	}
-	return tx.PointInto(ctx, row.ID, v.Number, stored.Prefixes)
+	return stored.record(ctx, tx, row, v.Number)
 }
 
 func functionContent(u Unit, namespace string, inForce map[landfall.UnitID]store.GroupUnit) (json.RawMessage, error) {

@@ -19,6 +19,7 @@ type releasePage struct {
 	Others  []client.Group
 	Earlier bool         // it was made before the one that is live: to go to it is to go back
 	From    landfall.UID // what it is compared with, unless another is chosen
+	Diff    *difference  // from it; nil when there is none, or it cannot be read
 }
 
 // How many files one page shows, and among how many releases one can choose.
@@ -56,7 +57,13 @@ func release(r *request) (*view, error) {
 		}
 		p.Earlier = p.Created.Before(live.Created)
 	}
-	p.From = comparedWith(p.ID, p.App.Live, p.Others)
+	if p.From = comparedWith(p.ID, p.App.Live, p.Others); p.From != "" {
+		d, err := between(r, path, string(p.From), string(p.ID), "")
+		if err != nil {
+			return nil, err
+		}
+		p.Diff = &d
+	}
 	return &view{page: "release", title: string(p.ID) + " of " + p.App.Name, crumbs: append(appCrumbs(p.App.Name),
 		crumb{string(p.ID), releaseURL(p.App.Name, p.ID)}), data: p}, nil
 }
@@ -90,6 +97,7 @@ type difference struct {
 	Changes   []client.Change // without those that are the same
 	Unchanged int
 	Files     listed[client.ChangedFile]
+	Commits   []client.Commit // only one of the two has them; none where they are not known
 }
 
 // between reads what differs between two versions of the app at path.
@@ -101,7 +109,11 @@ func between(r *request, path, from, to, cursor string) (d difference, err error
 	}
 	d.add(all)
 	d.Files, err = list[client.ChangedFile](r, path+"/diff/files?"+sides+"&"+query("limit", pageFiles, "cursor", cursor))
-	return d, err
+	if err != nil {
+		return d, err
+	}
+	d.Commits, err = items[client.Commit](r, path+"/diff/commits?"+sides+"&"+query("limit", pageFiles))
+	return d, landfall.Ignore(err, landfall.NotFound) // the repository's mirror is in another process
 }
 
 // add sorts changes from what is the same.

@@ -181,6 +181,22 @@ type File struct {
 // ChangedFile is one file that differs between two versions of a static unit or package.
 type ChangedFile = landfall.ChangedFile
 
+// Commit is one commit between two app versions.
+type Commit struct {
+	SHA     landfall.CommitSHA  `json:"commit"`
+	Change  landfall.ChangeKind `json:"change" enum:"added,removed" doc:"removed: only the version before has it"`
+	Message string              `json:"message" doc:"the first line"`
+	Author  string              `json:"author"`
+	Time    time.Time           `json:"time"`
+}
+
+// NamespacePlan is what the apps of a namespace may use together, and what they use.
+type NamespacePlan struct {
+	Namespace string         `json:"namespace"`
+	Limits    landfall.Plan  `json:"limits"`
+	Used      landfall.Usage `json:"used"`
+}
+
 // Move is one movement of a pointer.
 type Move = landfall.Move
 
@@ -401,7 +417,8 @@ type Reached struct {
 // State is what was in force at a time or commit.
 type State struct {
 	GroupTracker
-	At time.Time `json:"at"`
+	At   time.Time    `json:"at" doc:"when it came into force"`
+	Live landfall.UID `json:"live,omitempty" doc:"the release that visitors got at the time that was asked for"`
 }
 
 // FunctionName says which function is meant, and which version of it.

@@ -81,8 +81,7 @@ type Runner struct {
 // defaults are what no function, trigger or administrator said: 128 MiB, 30 s of a call, 30 s of waiting, 16 at a time,
 // as much processor time as there is. The disk is half of the memory.
 func defaults() landfall.Resources {
-	const mib = 1 << 20
-	return landfall.Resources{Memory: 128 * mib, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
+	return landfall.Resources{Memory: landfall.DefaultMemory, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
 		Concurrency: landfall.DefaultConcurrency}
 }
 
