@@ -66,6 +66,7 @@ func rooms() []room {
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest webhook", ""},
 		{"handmade", "accept builder deploy remote spec store versioning", ""},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote store/storetest"},
+		{"canary", "", ""},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},
 		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree " +
 			"accept inspect runs outbound sandbox artifact preflight", "store/storetest assets/disk"},
