@@ -1,7 +1,9 @@
 package landfall
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,6 +12,7 @@ import (
 type Alias struct {
 	Name   string       `json:"name"`
 	Shares []AliasShare `json:"shares"` // one or two; their percents sum to 100
+	Sticky Sticky       `json:"sticky,omitempty" doc:"by what a client is known, which stays on one version"`
 	Moved  time.Time    `json:"moved"`
 }
 
@@ -18,6 +21,11 @@ type AliasShare struct {
 	UID     UID   `json:"version"`
 	Number  int64 `json:"number"`
 	Percent int   `json:"percent"`
+}
+
+// ByNumber returns the shares in an order that stays when weights move.
+func (a Alias) ByNumber() []AliasShare {
+	return slices.SortedFunc(slices.Values(a.Shares), func(x, y AliasShare) int { return cmp.Compare(x.Number, y.Number) })
 }
 
 // String returns where the alias points: a version, or two with their percents.

@@ -41,6 +41,7 @@ type HTTPSource struct {
 	Prefix  bool
 	Trim    string // beginning of the path that the function does not see
 	Access  Access // empty: public
+	Sticky  Sticky // where weights decide; empty: that of the alias, if it leads to one
 }
 
 // TimeSource is a schedule.

@@ -40,6 +40,7 @@ type AliasPath struct {
 type Pointing struct {
 	Version string         `json:"version,omitempty" doc:"uid, number, label, alias, latest or live"`
 	Weights map[string]int `json:"weights,omitempty" doc:"in place of version: two versions, and how many percent of the calls each gets"`
+	Sticky  *string        `json:"sticky,omitempty" doc:"what keeps a client on one of the two: cookie, cookie:NAME or header:NAME; empty: each call is drawn by itself; absent: as it is"`
 }
 
 // weights returns what the body of a request says, the version with the larger share first.
@@ -93,6 +94,9 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 	var err error
 	if p.To, err = to.weights(); err != nil {
 		return nil, err
+	}
+	if to.Sticky != nil {
+		p.Sticky = new(landfall.Sticky(*to.Sticky))
 	}
 	row, err := path.find(ctx, u, landfall.ScopeDeploy)
 	if err != nil {
@@ -177,6 +181,6 @@ func (u units) aliasMoves(ctx context.Context, row store.Unit, in *struct {
 }) (*body[page[client.AliasMove]], error) {
 	moves, err := u.DB.AliasMoves(ctx, row.ID, in.Alias, in.Limit)
 	return answer(listOf(moves, func(m store.AliasMove) client.AliasMove {
-		return client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, At: m.At}
+		return client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, Reason: m.Reason, At: m.At}
 	}), err)
 }

@@ -91,7 +91,8 @@ func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUn
 	shown := client.FnTrigger{
 		AppID: app.ID, Name: t.Name, Kind: t.Kind, Config: t.Config, Resources: resources(t.Resources),
 		Created: notes.Created, Updated: v.Created, Methods: t.HTTP.Methods, URL: t.HTTP.URL, Prefix: t.HTTP.Prefix,
-		Host: t.HTTP.Host, Access: string(t.HTTP.Access), Cron: t.Time.Cron, TimeZone: t.Time.TimeZone, Method: t.Time.Method,
+		Host: t.HTTP.Host, Access: string(t.HTTP.Access), Sticky: string(t.HTTP.Sticky),
+		Cron: t.Time.Cron, TimeZone: t.Time.TimeZone, Method: t.Time.Method,
 		Subpath: t.Time.Subpath, Topic: t.Queue.Topic, RespTopic: t.Queue.RespTopic, ErrorTopic: t.Queue.ErrorTopic,
 		MaxRetries: t.Queue.MaxRetries, ContentType: t.Queue.ContentType,
 	}
@@ -185,6 +186,7 @@ func (a *api) triggerFields(app landfall.App, kind landfall.UnitKind, t client.F
 	set(landfall.HTTPTrigger, "prefix", t.URL, t.Prefix)
 	set(landfall.HTTPTrigger, "host", t.Host, t.Host != "")
 	set(landfall.HTTPTrigger, "access", t.Access, t.Access != "")
+	set(landfall.HTTPTrigger, "sticky", t.Sticky, t.Sticky != "")
 	set(landfall.TimeTrigger, "cron", t.Cron, t.Cron != "")
 	set(landfall.TimeTrigger, "timeZone", t.TimeZone, t.TimeZone != "")
 	set(landfall.TimeTrigger, "method", t.Method, t.Method != "")

@@ -19,7 +19,7 @@ func (c *Call) aliasCommand() *cobra.Command {
 		c.aliasSet(http.MethodPost, "create", "Make an alias for a version of a function, or for two with weights",
 			"landfall function alias create hello prod 3\n"+
 				"landfall function alias create --name hello --alias qa --version v1.0.1\n"+
-				"landfall function alias create hello canary --weights 3=90,4=10"),
+				"landfall function alias create hello canary --weights 3=90,4=10 --sticky header:X-User"),
 		c.aliasSet(http.MethodPut, "update", "Let an alias point to another version, or to two with weights",
 			"landfall function alias update hello prod 4\n"+
 				"landfall function alias update --name hello --alias qa --version v1.0.2\n"+
@@ -35,13 +35,13 @@ func (c *Call) aliasList() *cobra.Command {
 	return c.getIn("list NAME", "List the aliases of a function", "landfall function alias list hello",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			aliases, err := client.List[client.Alias](ctx, cl, aliasPath(in), ofNamespace(in))
-			heading := []string{"ALIAS", "VERSION", "NUMBER", "MOVED"}
+			heading := []string{"ALIAS", "VERSION", "NUMBER", "STICKY", "MOVED"}
 			return printRows(c, aliases, err, heading, func(a client.Alias) []string {
 				var numbers []string
 				for _, s := range a.Shares {
 					numbers = append(numbers, strconv.FormatInt(s.Number, 10))
 				}
-				return []string{a.Name, a.String(), strings.Join(numbers, ", "), Local(a.Moved)}
+				return []string{a.Name, a.String(), strings.Join(numbers, ", "), string(a.Sticky), Local(a.Moved)}
 			})
 		})
 }
@@ -50,8 +50,8 @@ func (c *Call) aliasHistory() *cobra.Command {
 	return c.getIn("history NAME ALIAS", "Show where an alias pointed, newest first",
 		"landfall function alias history hello prod", func(ctx context.Context, cl *client.Client, in Operands) error {
 			moves, err := client.List[client.AliasMove](ctx, cl, aliasPath(in, in["alias"], "moves"), ofNamespace(in))
-			return printRows(c, moves, err, []string{"AT", "FROM", "TO", "BY"}, func(m client.AliasMove) []string {
-				return []string{Local(m.At), m.From, m.To, m.Actor}
+			return printRows(c, moves, err, []string{"AT", "FROM", "TO", "BY", "WHY"}, func(m client.AliasMove) []string {
+				return []string{Local(m.At), m.From, m.To, m.Actor, m.Reason}
 			})
 		})
 }
@@ -65,14 +65,19 @@ func (c *Call) aliasDelete() *cobra.Command {
 }
 
 func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
-	var weights string
-	cmd := c.getIn(verb+" NAME ALIAS [VERSION]", short, example,
+	var weights, sticky string
+	var cmd *cobra.Command
+	cmd = c.getIn(verb+" NAME ALIAS [VERSION]", short, example,
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			body := struct {
 				Alias   string         `json:"alias,omitempty"`
 				Version string         `json:"version,omitempty"`
 				Weights map[string]int `json:"weights,omitempty"`
+				Sticky  *string        `json:"sticky,omitempty"`
 			}{Version: in["version"]}
+			if cmd.Flags().Changed("sticky") {
+				body.Sticky = &sticky
+			}
 			var err error
 			if body.Weights, err = parseWeights(weights); err != nil {
 				return err
@@ -88,10 +93,13 @@ func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
 				return c.Print(a, func(t *Table) {
 					t.field("alias", a.Name)
 					t.field("version", a.String())
+					t.field("sticky", string(a.Sticky))
 				})
 			})
 		})
 	cmd.Flags().StringVar(&weights, "weights", "", "two versions and how many percent of the calls each gets: v1=90,v2=10")
+	cmd.Flags().StringVar(&sticky, "sticky", "",
+		"what keeps a client on one of the two: cookie, cookie:NAME or header:NAME; an empty one ends that")
 	return cmd
 }
 

@@ -37,7 +37,8 @@ func (c *Call) routeCreate() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = c.getIn("create [NAME]", "Make a route to a function, and release its app with it",
 		"landfall route create --method GET --url /hello --function hello\n"+
-			"landfall route create --method GET --url /hello --function hello --version 2 --name old-hello",
+			"landfall route create --method GET --url /hello --function hello --version 2 --name old-hello\n"+
+			"landfall route create --url /hello --function hello:2 --weight 90 --function hello:3 --weight 10 --sticky cookie",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			trigger, err := t.trigger(cmd.UseLine())
 			if err != nil {
@@ -46,7 +47,7 @@ func (c *Call) routeCreate() *cobra.Command {
 			if trigger.URL == "" {
 				return Invalid("--url is missing: %s", cmd.UseLine())
 			}
-			app, err := appOfFunction(ctx, cl, in["namespace"], name, trigger.Function)
+			app, err := appOfFunction(ctx, cl, in["namespace"], name, t.functions[0])
 			if err != nil {
 				return err
 			}

@@ -32,12 +32,16 @@ The next push to production says again what the app is: what is to stay belongs 
 type triggerFlags struct {
 	client.FnTrigger
 
-	version string
+	functions []string
+	weights   []int
+	version   string
 }
 
 // common gives a command the flags that triggers of every kind have.
 func (t *triggerFlags) common(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.Function, "function", "", "function that it leads to, or NAME:VERSION")
+	cmd.Flags().StringArrayVar(&t.functions, "function", nil,
+		"function that it leads to, or NAME:VERSION; two of them with weights")
+	cmd.Flags().IntSliceVar(&t.weights, "weight", nil, "percent of the calls that the function before it gets")
 	cmd.Flags().StringVar(&t.version, "version", "",
 		"version of the function: uid, number, label, alias, live or digest (default: latest)")
 	cmd.Flags().StringToStringVar(&t.Config, "config", nil, "configuration over the app's, as NAME=VALUE,NAME=VALUE")
@@ -48,20 +52,36 @@ func (t *triggerFlags) route(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&t.Methods, "method", nil, "methods, of HTTP (default GET)")
 	cmd.Flags().StringVar(&t.URL, "url", "", "path that it answers at: /hello, or /orders/{id}")
 	cmd.Flags().BoolVar(&t.Prefix, "prefix", false, "everything below the path, too")
+	cmd.Flags().StringVar(&t.Sticky, "sticky", "",
+		"with weights, what keeps a client on one version: cookie, cookie:NAME or header:NAME")
 	cmd.Flags().StringVar(&t.Access, "access", "", "who may call it: public, token or signed-in (default public)")
 }
 
 // trigger returns what the flags say.
 func (t *triggerFlags) trigger(line string) (client.FnTrigger, error) {
-	if t.Function == "" {
-		return t.FnTrigger, Invalid("--function is missing: %s", line)
-	}
 	trigger := t.FnTrigger
-	if t.version != "" {
-		if strings.Contains(t.Function, ":") {
-			return trigger, Invalid("--function %s names a version, and --version another: leave one of them out", t.Function)
+	switch {
+	case len(t.functions) == 0:
+		return trigger, Invalid("--function is missing: %s", line)
+	case len(t.functions) != len(t.weights) && (len(t.functions) > 1 || len(t.weights) > 0):
+		return trigger, Invalid("--function is there %d times, and --weight %d times; two functions share the calls like "+
+			"this: --function hello:2 --weight 90 --function hello:3 --weight 10", len(t.functions), len(t.weights))
+	case t.version != "" && (len(t.weights) > 0 || strings.Contains(t.functions[0], ":")):
+		return trigger, Invalid("--function %s names a version, and --version another: leave one of them out",
+			strings.Join(t.functions, " --function "))
+	case len(t.weights) == 0:
+		trigger.Function = t.functions[0]
+		if t.version != "" {
+			trigger.Function += ":" + t.version
 		}
-		trigger.Function += ":" + t.version
+		return trigger, nil
+	}
+	trigger.Weights = map[string]int{}
+	for i, name := range t.functions {
+		if _, twice := trigger.Weights[name]; twice {
+			return trigger, Invalid("--function %s is there twice", landfall.Printable(name))
+		}
+		trigger.Weights[name] = t.weights[i]
 	}
 	return trigger, nil
 }
@@ -92,6 +112,7 @@ func (c *Call) showTrigger(t client.FnTrigger, app client.App) error {
 		}
 		table.field("host", t.Host)
 		table.field("access", t.Access)
+		table.field("sticky", t.Sticky)
 		table.field("cron", strings.TrimSpace(t.Cron+" "+t.TimeZone))
 		table.field("request", strings.TrimSpace(t.Method+" "+t.Subpath))
 		table.field("topic", t.Topic)

@@ -191,7 +191,7 @@ func (f fields) ofTriggers() fields {
 func httpFields() fields {
 	return fields{
 		"host": {shape: text}, "relativeurl": {shape: text}, "prefix": {shape: text}, "keepPrefix": {shape: boolean},
-		"method": {shape: text}, "methods": texts(), "access": {shape: text},
+		"method": {shape: text}, "methods": texts(), "access": {shape: text}, "sticky": {shape: text},
 	}.ofTriggers().unused("createingress", "ingressconfig", "routeConfig", "corsConfig", "invocationMode")
 }
 

@@ -52,6 +52,7 @@ type triggerSpec struct {
 	Method  string   `json:"method"`
 	Methods []string `json:"methods"`
 	Access  string   `json:"access"`
+	Sticky  string   `json:"sticky"`
 
 	Cron     string `json:"cron"`
 	TimeZone string `json:"timeZone"`
@@ -231,7 +232,7 @@ func (s triggerSpec) http() landfall.HTTPSource {
 	}
 	slices.Sort(methods)
 	source := landfall.HTTPSource{Methods: slices.Compact(methods), Host: s.Host, URL: s.URL,
-		Access: landfall.Access(s.Access)}
+		Access: landfall.Access(s.Access), Sticky: landfall.Sticky(s.Sticky)}
 	if s.Prefix != "" {
 		source.URL, source.Prefix = s.Prefix, true
 		if !s.Keep {
@@ -284,6 +285,7 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 		d.problemf(n.at("spec", "access"), "HTTPTrigger %s: access is %s; it must be public, token or signed-in", t.Name,
 			quote(s.Access))
 	}
+	d.sticky(*t, n)
 	if wrong := checkRoute(*t); wrong != "" {
 		d.problemf(at, "HTTPTrigger %s: %s %s", t.Name, quote(t.HTTP.URL), wrong)
 		return
@@ -306,6 +308,18 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 		d.warnf(n.at("spec", "relativeurl"), "HTTPTrigger %s: relativeurl is not used beside prefix", t.Name)
 	}
 	d.routes = append(d.routes, servedTrigger{*t, at})
+}
+
+// sticky checks by what clients of an HTTP trigger are known.
+func (d *document) sticky(t Trigger, n nodes) {
+	at := n.at("spec", "sticky")
+	if err := landfall.CheckSticky(t.HTTP.Sticky); err != nil {
+		d.problemf(at, "HTTPTrigger %s: %s", t.Name, landfall.MessageOf(err))
+	} else if named := t.Function.Selector; t.HTTP.Sticky != "" && len(t.Weights) == 0 &&
+		(named == "" || named == landfall.Latest || named == landfall.LivePointer) {
+		d.problemf(at, "HTTPTrigger %s: sticky is for functionweights, or for an alias: %s alone has one version", t.Name,
+			t.Function.Name)
+	}
 }
 
 // queue checks the part of queue triggers.

@@ -7,7 +7,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-const aliasQuery = `SELECT a.name, a.percent, v.number, v.uid, COALESCE(o.number, 0), COALESCE(o.uid, ''), a.moved
+const aliasQuery = `SELECT a.name, a.percent, v.number, v.uid, COALESCE(o.number, 0), COALESCE(o.uid, ''), a.moved, a.sticky
 	FROM aliases a
 	JOIN versions v ON v.unit = a.unit AND v.number = a.number
 	LEFT JOIN versions o ON o.unit = a.unit AND o.number = a.other`
@@ -16,7 +16,8 @@ func scanAlias(row scanner) (landfall.Alias, error) {
 	var a landfall.Alias
 	var first, other landfall.AliasShare
 	var moved int64
-	err := row.Scan(&a.Name, &first.Percent, &first.Number, &first.UID, &other.Number, &other.UID, &moved)
+	err := row.Scan(&a.Name, &first.Percent, &first.Number, &first.UID, &other.Number, &other.UID, &moved,
+		&a.Sticky)
 	a.Moved, a.Shares = timeOf(moved), []landfall.AliasShare{first}
 	if other.Number > 0 {
 		const all = 100
@@ -33,10 +34,10 @@ func (tx *Tx) PutAlias(ctx context.Context, unit string, a landfall.Alias) error
 		other = a.Shares[1].Number
 	}
 	return tx.exec(ctx, "store.PutAlias",
-		`INSERT INTO aliases (unit, name, number, percent, other, moved) VALUES ($1, $2, $3, $4, $5, $6)
+		`INSERT INTO aliases (unit, name, number, percent, other, moved, sticky) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (unit, name) DO UPDATE SET number = excluded.number, percent = excluded.percent, other = excluded.other,
-		moved = excluded.moved`,
-		unit, a.Name, a.Shares[0].Number, a.Shares[0].Percent, other, micros(a.Moved))
+		moved = excluded.moved, sticky = excluded.sticky`,
+		unit, a.Name, a.Shares[0].Number, a.Shares[0].Percent, other, micros(a.Moved), a.Sticky)
 }
 
 // DeleteAlias removes an alias.
@@ -64,6 +65,7 @@ type AliasMove struct {
 	Alias    string
 	From, To string // as landfall.Alias says it; empty when it was new, and when it was removed
 	Actor    string
+	Reason   string
 	At       time.Time
 }
 
@@ -75,8 +77,8 @@ func (tx *Tx) CreateAliasMove(ctx context.Context, unit string, m AliasMove) err
 	if err != nil {
 		return err
 	}
-	err = tx.exec(ctx, op, `INSERT INTO alias_moves (id, unit, alias, moved_from, moved_to, actor, at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`, id, unit, m.Alias, m.From, m.To, m.Actor, micros(m.At))
+	err = tx.exec(ctx, op, `INSERT INTO alias_moves (id, unit, alias, moved_from, moved_to, actor, at, reason)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, id, unit, m.Alias, m.From, m.To, m.Actor, micros(m.At), m.Reason)
 	if err != nil {
 		return err
 	}
@@ -88,9 +90,9 @@ func (tx *Tx) CreateAliasMove(ctx context.Context, unit string, m AliasMove) err
 func (q queries) AliasMoves(ctx context.Context, unit, alias string, limit int) ([]AliasMove, error) {
 	return list(ctx, q, "store.AliasMoves", func(row scanner) (AliasMove, error) {
 		m, at := AliasMove{Alias: alias}, int64(0)
-		err := row.Scan(&m.From, &m.To, &m.Actor, &at)
+		err := row.Scan(&m.From, &m.To, &m.Actor, &at, &m.Reason)
 		m.At = timeOf(at)
 		return m, err
-	}, `SELECT moved_from, moved_to, actor, at FROM alias_moves WHERE unit = $1 AND alias = $2
+	}, `SELECT moved_from, moved_to, actor, at, reason FROM alias_moves WHERE unit = $1 AND alias = $2
 		ORDER BY id DESC LIMIT $3 + 0`, unit, alias, limit)
 }

@@ -112,9 +112,11 @@ type Weight struct {
 // NewAlias says how an alias is set.
 type NewAlias struct {
 	Name   string
-	To     []Weight // one or two; their percents sum to 100
-	Create bool     // Conflict when it exists; without Create, NotFound when it does not
+	To     []Weight         // one or two; their percents sum to 100
+	Create bool             // Conflict when it exists; without Create, NotFound when it does not
+	Sticky *landfall.Sticky // nil: as it is
 	Actor  string
+	Reason string
 	At     time.Time
 }
 
@@ -141,7 +143,13 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 			return old, err
 		}
 	}
-	a := landfall.Alias{Name: p.Name, Moved: p.At}
+	a := landfall.Alias{Name: p.Name, Moved: p.At, Sticky: old.Sticky}
+	if p.Sticky != nil {
+		a.Sticky = *p.Sticky
+	}
+	if err := landfall.CheckSticky(a.Sticky); err != nil {
+		return a, err
+	}
 	if a.Shares, err = shares(ctx, tx, row, p.To); err != nil {
 		return a, err
 	}
@@ -149,7 +157,7 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 		return a, err
 	}
 	return a, tx.CreateAliasMove(ctx, row.ID,
-		store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, At: p.At})
+		store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, Reason: p.Reason, At: p.At})
 }
 
 // shares finds the versions to which an alias will point.

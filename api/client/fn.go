@@ -70,6 +70,7 @@ type FnTrigger struct {
 	URL     string   `json:"url,omitempty" doc:"of an http-trigger: /hello, or /orders/{id}"`
 	Prefix  bool     `json:"prefix,omitempty" doc:"of an http-trigger: everything below url, too"`
 	Host    string   `json:"host,omitempty" doc:"of an http-trigger"`
+	Sticky  string   `json:"sticky,omitempty" doc:"of an http-trigger with weights: cookie, cookie:NAME or header:NAME, by which a client is known that stays on one version"`
 	Access  string   `json:"access,omitempty" enum:"public,token,signed-in" doc:"of an http-trigger: who may call it"`
 
 	Cron     string `json:"cron,omitempty" doc:"of a time-trigger"`

@@ -513,10 +513,11 @@ type Alias = landfall.Alias
 
 // AliasMove is one move of an alias. From is empty when it was new, To when it was removed.
 type AliasMove struct {
-	From  string    `json:"from,omitempty"`
-	To    string    `json:"to,omitempty"`
-	Actor string    `json:"actor"`
-	At    time.Time `json:"at"`
+	From   string    `json:"from,omitempty"`
+	To     string    `json:"to,omitempty"`
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
 }
 
 // Stored is what became of a message that was published.

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -20,7 +22,12 @@ type Trigger struct {
 	Release   landfall.UID       // the release that it is of
 	Version   landfall.UID       // of the trigger
 	Function  *landfall.Function // nil: the version that it names is gone
-	Shares    []Share            // in place of Function, when it names functions with weights, which sum to 100
+	// in place of Function, when it names functions with weights, which sum to 100; in an order that stays when weights
+	// move
+	Shares []Share
+
+	Sticky   landfall.Sticky // by what a client is known, which stays on one of Shares
+	StickyID string          // of what has the weights
 }
 
 // Share is a function that gets some of the events of a trigger.
@@ -57,6 +64,14 @@ func (t *Trigger) Choose(drawn int) *landfall.Function {
 func (t *Trigger) Draw() *landfall.Function {
 	const percent = 100
 	return t.Choose(rand.IntN(percent))
+}
+
+// ChooseFor returns the function that a client gets, by the key that it is known by: always the same one while the
+// weights stay. When the weight of one grows, those who got it before still do. Nothing is remembered.
+func (t *Trigger) ChooseFor(key string) *landfall.Function {
+	const percent = 100
+	sum := sha256.Sum256([]byte(t.StickyID + "\x00" + key))
+	return t.Choose(int(binary.BigEndian.Uint64(sum[:]) % percent))
 }
 
 // Functions returns the functions that the trigger leads to and that are not gone.

@@ -1,6 +1,8 @@
 package registry_test
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -80,6 +82,45 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// V5: clients that are known by keys are shared out as the weights say. The same key leads to the same function while
+// the weights stay, and who got the new one keeps it when its weight grows, up to all.
+func TestChooseFor(t *testing.T) {
+	t.Parallel()
+	old, next := &landfall.Function{ID: "old"}, &landfall.Function{ID: "next"}
+	trigger := func(id string, percent int) *registry.Trigger {
+		return &registry.Trigger{StickyID: id, Shares: []registry.Share{{Function: old, Percent: 100 - percent},
+			{Function: next, Percent: percent}}}
+	}
+	const all = 20_000
+	differs := 0
+	for _, percent := range []int{0, 1, 10, 20, 50, 90, 100} {
+		got := 0
+		for i := range all {
+			key := strconv.Itoa(i)
+			chosen := trigger("a", percent).ChooseFor(key)
+			if chosen == next {
+				got++
+				if more := trigger("a", min(percent+10, 100)).ChooseFor(key); more != next {
+					t.Fatalf("client %d got the new one with %d percent, and does not with more", i, percent)
+				}
+			}
+			if chosen != trigger("a", percent).ChooseFor(key) {
+				t.Fatalf("client %d does not stay", i)
+			}
+			if chosen != trigger("b", percent).ChooseFor(key) {
+				differs++
+			}
+		}
+		mean := float64(all*percent) / 100
+		if off := math.Abs(float64(got) - mean); off > 3*math.Sqrt(mean*(1-float64(percent)/100)) {
+			t.Errorf("%d of %d clients get a function with %d percent", got, all, percent)
+		}
+	}
+	if differs == 0 {
+		t.Error("the same clients are the first ones everywhere")
+	}
+}
+
 // Events are drawn, each anew: those of a trigger with two functions come to both.
 func TestDraw(t *testing.T) {
 	t.Parallel()
@@ -90,8 +131,8 @@ func TestDraw(t *testing.T) {
 	for range all {
 		drawn[trigger.Draw()]++
 	}
-	const few = all / 4 // as good as never
-	if drawn[old]+drawn[next] != all || drawn[old] < few || drawn[next] < few {
+	const off = 6 * 16 // standard deviations: as good as never
+	if drawn[old]+drawn[next] != all || max(drawn[old], drawn[next]) > all/2+off {
 		t.Errorf("of %d events %d and %d come to functions with 50 percent each", all, drawn[old], drawn[next])
 	}
 }

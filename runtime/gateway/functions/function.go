@@ -48,7 +48,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t *registry.Trigg
 // call is Serve, with a writer that notes what is answered where that is traced.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, as Format) {
 	h := w.Header()
-	f := t.Draw()
+	f := s.choose(w, r, t)
 	if f == nil {
 		page.Write(w, r, pageNoVersion())
 		return

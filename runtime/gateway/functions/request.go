@@ -183,14 +183,15 @@ func forwarded(name string) bool {
 // ownName reports whether a cookie, as NAME=VALUE with whatever follows, is one of Landfall's own.
 func ownName(cookie string) bool {
 	name, _, _ := strings.Cut(cookie, "=")
-	name, own := strings.CutPrefix(strings.TrimSpace(name), access.CookiePrefix)
-	return own && (name == "" || name[0] == '-')
+	name = strings.TrimSpace(name)
+	rest, own := strings.CutPrefix(name, access.CookiePrefix)
+	return own && (rest == "" || rest[0] == '-') || name == plainSideCookie
 }
 
 // withoutSession takes Landfall's own cookies away, in a line of its own.
 func withoutSession(headers map[string][]string) {
 	lines := headers["Cookie"]
-	if !strings.Contains(strings.Join(lines, ""), access.CookiePrefix) {
+	if all := strings.Join(lines, ""); !strings.Contains(all, access.CookiePrefix) && !strings.Contains(all, plainSideCookie) {
 		return
 	}
 	var rest []string

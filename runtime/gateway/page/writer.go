@@ -10,16 +10,21 @@ import (
 type Writer struct {
 	http.ResponseWriter
 
-	Status  int   // 0: nothing went out
-	Bytes   int64 // of the body
-	Private bool  // what goes out is for one person
-	Cut     bool  // it breaks off, and must look so
+	Status  int    // 0: nothing went out
+	Bytes   int64  // of the body
+	Private bool   // what goes out is for one person
+	Varies  string // the header of the request that says who gets this answer; empty: there is none
+	Cut     bool   // it breaks off, and must look so
 }
 
 // begin notes that an answer goes out.
 func (w *Writer) begin(status int) {
 	if w.Status == 0 {
 		w.Status = status
+		if w.Varies != "" {
+			makeUncached(w.Header())
+			w.Header()["Vary"] = append(w.Header().Values("Vary"), w.Varies)
+		}
 		if w.Private {
 			makePrivate(w.Header())
 		}
@@ -51,9 +56,16 @@ func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 // Unwrap is for http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// makePrivate sets the headers by which what is for one person stays with them: no cache between keeps it, their own
-// one asks each time, and pages of other hosts do not get at it.
+// makePrivate sets the headers by which what is for one person stays with them: no cache between keeps it, and pages of
+// other hosts do not get at it.
 func makePrivate(h http.Header) {
+	makeUncached(h)
+	h["Vary"] = append(h.Values("Vary"), "Cookie", "Authorization")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// makeUncached sets the headers by which no cache between keeps an answer, and the client's own one asks each time.
+func makeUncached(h http.Header) {
 	if !strings.Contains(strings.ToLower(h.Get("Cache-Control")), "no-store") {
 		h.Set("Cache-Control", "private, no-cache")
 	}
@@ -62,6 +74,4 @@ func makePrivate(h http.Header) {
 			delete(h, name)
 		}
 	}
-	h["Vary"] = append(h.Values("Vary"), "Cookie", "Authorization")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }

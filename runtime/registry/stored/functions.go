@@ -1,6 +1,7 @@
 package stored
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -102,6 +103,7 @@ func (f *functionReader) bind(ctx context.Context, t *registry.Trigger, named sp
 		}
 		t.Shares = append(t.Shares, registry.Share{Function: function, Percent: w.Percent})
 	}
+	t.Sticky, t.StickyID = t.HTTP.Sticky, f.app.ID+"/"+t.Name
 	return nil
 }
 
@@ -113,7 +115,12 @@ func (f *functionReader) bindTo(ctx context.Context, t *registry.Trigger, ref la
 			return err
 		}
 		if len(alias.Shares) > 1 {
-			for _, s := range alias.Shares {
+			row, err := f.UnitInNamespace(ctx, f.app.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+			if err != nil {
+				return err
+			}
+			t.Sticky, t.StickyID = cmp.Or(t.HTTP.Sticky, alias.Sticky), row.ID+":"+alias.Name
+			for _, s := range alias.ByNumber() {
 				function, err := f.inRelease(ctx, t.Release, landfall.Reference{Name: ref.Name, Selector: string(s.UID)})
 				if landfall.Ignore(err, landfall.NotFound) != nil {
 					return err
