@@ -108,7 +108,9 @@ func (c *Call) planShow(ctx context.Context, cl *client.Client, in Operands) err
 	return c.Print(plans, func(t *Table) { showPlans(t, plans...) })
 }
 
-func (c *Call) showPlan(p client.NamespacePlan) error { return c.Print(p, func(t *Table) { showPlans(t, p) }) }
+func (c *Call) showPlan(p client.NamespacePlan) error {
+	return c.Print(p, func(t *Table) { showPlans(t, p) })
+}
 
 // showPlans adds a row for each limit of each plan.
 func showPlans(t *Table, plans ...client.NamespacePlan) {
