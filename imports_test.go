@@ -98,7 +98,8 @@ func rooms() []room {
 		{"runtime/gateway/functions", "contract event runtime/function runtime/gateway/access runtime/gateway/hostname " +
 			"runtime/gateway/page runtime/registry runtime/trigger trace wire", ""},
 		{"runtime/gateway/files", "assets runtime/gateway/page runtime/registry wire", ""},
-		{"runtime/gateway", "runtime/registry trace runtime/function runtime/gateway/files runtime/gateway/page " +
+		{"runtime/gateway/split", "runtime/gateway/access runtime/gateway/page runtime/registry", ""},
+		{"runtime/gateway", "runtime/gateway/split runtime/registry trace runtime/function runtime/gateway/files runtime/gateway/page " +
 			"runtime/gateway/access runtime/gateway/functions runtime/gateway/hostname",
 			"logtest sandbox contract event runtime/runner wire"},
 		{"runtime/rpc", "auth event runtime/invoke runtime/runner secret runtime/function",

@@ -26,7 +26,7 @@ func (g *Gateway) Fire(w http.ResponseWriter, r *http.Request) {
 }
 
 // fire answers as Fire, and returns the app that it was for; none when there is no such app.
-func (g *Gateway) fire(w http.ResponseWriter, r *http.Request, table *registry.Table) (app string) {
+func (g *Gateway) fire(w *page.Writer, r *http.Request, table *registry.Table) (app string) {
 	below, ok := strings.CutPrefix(r.URL.Path, registry.TriggerPath)
 	if !ok {
 		page.Write(w, r, pageNoTrigger())

@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/runtime/gateway/functions"
 	"landfall.dev/landfall/runtime/gateway/hostname"
 	"landfall.dev/landfall/runtime/gateway/page"
+	"landfall.dev/landfall/runtime/gateway/split"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/trace"
 )
@@ -74,6 +75,9 @@ type Config struct {
 	// body. Many goroutines call it. nil: nobody is told.
 	Answered func(app string, status int, bytes int64)
 
+	// Canaries counts what both sides of canaries answer; nil: nobody counts.
+	Canaries *split.Tally
+
 	Now func() time.Time // nil: time.Now
 }
 
@@ -93,6 +97,7 @@ type Gateway struct {
 	hooks     func(ctx context.Context, key string) (*registry.Trigger, error)
 	log       *slog.Logger
 	answered  func(app string, status int, bytes int64)
+	canaries  *split.Tally
 	nosniff   []string // the value of a header, which nobody changes
 }
 
@@ -114,7 +119,8 @@ func New(c Config) (*Gateway, error) {
 	}
 	return &Gateway{
 		registry: c.Registry, hosts: hosts, guard: guard, files: served, hooks: c.Hooks, log: c.Log, answered: c.Answered,
-		nosniff: []string{"nosniff"}, functions: functions.New(functions.Config{
+		canaries: c.Canaries,
+		nosniff:  []string{"nosniff"}, functions: functions.New(functions.Config{
 			Caller: c.Functions, Guard: guard, Hosts: hosts, MaxRequest: c.MaxRequest, MaxRequests: c.MaxRequests,
 			BodyTimeout: c.BodyTimeout, Scheme: c.Scheme, Log: c.Log, Redact: c.Redact, Tracer: c.Tracer,
 		}),
@@ -130,6 +136,9 @@ func (c Config) withDefaults() Config {
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Canaries == nil {
+		c.Canaries = &split.Tally{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -152,7 +161,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // connection when the answer broke off, or when there is none because the client is taken for gone: net/http would
 // answer 200 with nothing, and one that only says no more still listens.
 func (g *Gateway) count(w http.ResponseWriter, r *http.Request,
-	answer func(*Gateway, http.ResponseWriter, *http.Request, *registry.Table) (app string)) {
+	answer func(*Gateway, *page.Writer, *http.Request, *registry.Table) (app string)) {
 	c := page.Writer{ResponseWriter: w}
 	h := w.Header()
 	h["X-Content-Type-Options"] = g.nosniff
@@ -172,7 +181,7 @@ func (g *Gateway) count(w http.ResponseWriter, r *http.Request,
 }
 
 // answer answers a request, and returns the app whose host it was for; none when there is no such app.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, table *registry.Table) (app string) {
+func (g *Gateway) answer(w *page.Writer, r *http.Request, table *registry.Table) (app string) {
 	host := g.hosts.Classify(r.Host)
 	if host.Kind != hostname.Release {
 		page.Write(w, r, pageUnknownHost())
@@ -182,10 +191,27 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, table *registry
 		w.Header().Set("X-Robots-Tag", "noindex")
 	}
 	found, app, ok := g.resolve(w, r, table, host)
-	if ok {
+	switch {
+	case !ok:
+	case found.Canary != nil:
+		g.serveSide(w, r, found)
+	default:
 		g.serve(w, r, found)
 	}
 	return app
+}
+
+// serveSide serves one of the two releases of a canary that runs, and counts how that went. A client that went away
+// says nothing of either.
+func (g *Gateway) serveSide(w *page.Writer, r *http.Request, found registry.Resolution) {
+	canary := split.Choose(w.Header(), r, found.Canary)
+	found = found.Choose(canary)
+	w.Chosen = true
+	w.Header()[page.ReleaseHeader] = []string{string(found.Release.ID)}
+	g.serve(w, r, found)
+	if w.Status != 0 && r.Context().Err() == nil {
+		g.canaries.Add(found.Canary.ID, canary, w.Cut || w.Status >= http.StatusInternalServerError)
+	}
 }
 
 // resolve returns what a host leads to, and its app; none when there is no such app. When it leads to no release that

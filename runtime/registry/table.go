@@ -25,8 +25,17 @@ type App struct {
 	SignedIn bool                    // releases that are not live are only for those who signed in
 	// for how long files of releases that were live are served where the live one has none
 	KeepFiles time.Duration
-	Unread    bool  // nothing but ID and Name is known: it is read again until it can be
-	Changed   int64 // number of the newest change that the Source made to the app
+	Canary    *Canary // nil: none runs
+	Unread    bool    // nothing but ID and Name is known: it is read again until it can be
+	Changed   int64   // number of the newest change that the Source made to the app
+}
+
+// Canary is a release that a share of the visitors of an app's live address gets in place of the live one.
+type Canary struct {
+	ID      string
+	Release landfall.UID
+	Weight  int    // of 100 visitors, so many get it
+	Key     string // signs what visitors keep of the choice; nobody else may know it
 }
 
 // Release is one release of an app.
@@ -72,6 +81,11 @@ type Resolution struct {
 	App     string   // name of the app that Release is of, when Found
 	Past    Past     // only where the address is the live release's
 
+	// Canary and Other are set while a canary runs, where the address is the app's own, which has no label: the canary,
+	// and the release of which a visitor may still have a page open. Until Choose, that is the canary's.
+	Canary *Canary
+	Other  *Release
+
 	SignedIn bool // Release is only for those who signed in
 }
 
@@ -80,6 +94,14 @@ type Past struct {
 	Releases  []*Release    // the one that was live last is the first
 	KeepFiles time.Duration // for how long after they were live their files are served; 0: never
 	SignedIn  bool          // they are only for those who signed in
+}
+
+// Choose returns what a visitor gets while a canary runs: the canary's release whole, or the live one whole.
+func (r Resolution) Choose(canary bool) Resolution {
+	if canary {
+		r.Release, r.Other = r.Other, r.Release
+	}
+	return r
 }
 
 // Table is an immutable picture of all apps. Any number of requests read it without locks.
@@ -92,6 +114,7 @@ type Table struct {
 type site struct {
 	app     App
 	live    *Release
+	canary  *Release            // nil: no canary runs
 	labels  map[string]*Release // RELEASE of APP.RELEASE.DOMAIN
 	joined  map[string]*Release // RELEASE of APP--RELEASE.DOMAIN
 	commits []*Release          // the newest release of each commit, ascending by commit
@@ -126,6 +149,9 @@ func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 		}
 		r := s.found(s.live)
 		r.Past = Past{Releases: s.past, KeepFiles: s.app.KeepFiles, SignedIn: s.app.SignedIn}
+		if s.canary != nil && selector == "" {
+			r.Canary, r.Other = s.app.Canary, s.canary
+		}
 		return r
 	}
 	labels := s.labels
@@ -182,14 +208,19 @@ func (t *Table) Functions() map[string]*landfall.Function {
 	return all
 }
 
-// Live returns every function of a live release, by its ID, with the resources that a trigger of the release gives it.
+// Live returns every function of a release that visitors of a live address get, by its ID, with the resources that a
+// trigger of the release gives it. Those of the live release come before those of a canary.
 func (t *Table) Live() map[string]*landfall.Function {
 	all := map[string]*landfall.Function{}
 	for _, s := range t.ids {
 		if s.app.Deleted || s.live == nil {
 			continue
 		}
-		for _, trigger := range s.live.Triggers {
+		triggers := s.live.Triggers
+		if s.canary != nil {
+			triggers = slices.Concat(triggers, s.canary.Triggers)
+		}
+		for _, trigger := range triggers {
 			for _, f := range trigger.Functions() {
 				if all[f.ID] == nil {
 					function := *f
@@ -272,6 +303,9 @@ func (t *Table) put(app App) {
 	}
 	s.name(landfall.Latest, ids[app.Latest])
 	s.live = ids[app.Live]
+	if app.Canary != nil && s.live != nil {
+		s.canary = ids[app.Canary.Release]
+	}
 	s.commits = newest(ids)
 	for _, r := range s.commits {
 		s.name(string(r.Commit), r) // a commit that does not fit into its label has a slug as a tag has

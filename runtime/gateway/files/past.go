@@ -25,43 +25,56 @@ const maxGone = 10_000
 // servePast answers with the file at path of the release that was live last, of those that have it and were live within
 // the time that the app says: a page that was loaded before live moved asks for it. Only files that pages load are
 // served, to requests of pages. It reports whether it answered. Where the live release has a fallback page for the
-// path, the request must say what it loads.
+// path, the request must say what it loads. While a canary runs, the other one of its two releases comes first: a page
+// of it may be open, too.
 func (s *Server) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string,
 	fallback bool) bool {
 	past := found.Past
-	if past.KeepFiles <= 0 || len(past.Releases) == 0 || !ofPage(r, fallback) || hidden(path) {
+	kept := past.KeepFiles > 0 && len(past.Releases) > 0
+	if !kept && found.Other == nil || !ofPage(r, fallback) || hidden(path) {
 		return false
 	}
-	if past.SignedIn {
+	listed := 0
+	if found.Other != nil && s.serveOf(w, r, found.App, found.Other, path, &listed) {
+		return true
+	}
+	if kept && past.SignedIn {
 		known, answered := s.seesPast(w, r, found.App)
-		if !known {
-			return answered
+		if answered {
+			return true
 		}
+		kept = known
 	}
 	since := s.now().Add(-past.KeepFiles)
-	listed := 0
 	for _, release := range past.Releases[:min(len(past.Releases), maxPast)] {
-		if listed > maxPastFiles || release.LiveUntil.Before(since) {
+		if !kept || listed > maxPastFiles || release.LiveUntil.Before(since) {
 			break
 		}
-		if _, gone := s.gone.get(release); gone {
-			continue
-		}
-		file, list, err := s.manifests.pastFile(r.Context(), release, path)
-		listed += list
-		if landfall.Is(err, landfall.NotFound) {
-			s.gone.add(release, struct{}{}, 1)
-			continue
-		}
-		if err == nil && (file.Key == "" || routed(r, release, path)) {
-			continue
-		}
-		if s.sendPast(w, r, found.App, release, answer{status: http.StatusOK, path: path, file: file, past: true}, err) {
+		if s.serveOf(w, r, found.App, release, path, &listed) {
 			return true
 		}
 	}
 	w.Header().Set(page.ReleaseHeader, string(found.Release.ID))
 	return false
+}
+
+// serveOf answers with the file that another release has at path, and reports whether it did. It adds how many files
+// it looked among.
+func (s *Server) serveOf(w http.ResponseWriter, r *http.Request, app string, release *registry.Release, path string,
+	listed *int) bool {
+	if _, gone := s.gone.get(release); gone {
+		return false
+	}
+	file, list, err := s.manifests.pastFile(r.Context(), release, path)
+	*listed += list
+	if landfall.Is(err, landfall.NotFound) {
+		s.gone.add(release, struct{}{}, 1)
+		return false
+	}
+	if err == nil && (file.Key == "" || routed(r, release, path)) {
+		return false
+	}
+	return s.sendPast(w, r, app, release, answer{status: http.StatusOK, path: path, file: file, past: true}, err)
 }
 
 // sendPast answers with a file of a release that was live before, or that it cannot be read. It reports false when the

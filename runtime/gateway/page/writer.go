@@ -14,6 +14,7 @@ type Writer struct {
 	Bytes   int64  // of the body
 	Private bool   // what goes out is for one person
 	Varies  string // the header of the request that says who gets this answer; empty: there is none
+	Chosen  bool   // what goes out depends on a choice that only the visitor's own browser knows of
 	Cut     bool   // it breaks off, and must look so
 }
 
@@ -27,6 +28,9 @@ func (w *Writer) begin(status int) {
 		}
 		if w.Private {
 			makePrivate(w.Header())
+		}
+		if w.Chosen {
+			makeUnshared(w.Header())
 		}
 	}
 }
@@ -69,7 +73,36 @@ func makeUncached(h http.Header) {
 	if !strings.Contains(strings.ToLower(h.Get("Cache-Control")), "no-store") {
 		h.Set("Cache-Control", "private, no-cache")
 	}
-	for name := range h { // that caches obey before Cache-Control
+	dropOrders(h)
+}
+
+// makeUnshared sets the headers by which no cache between gives one visitor's answer to another one, who may have got
+// another release. What never changes at its address, as files whose names have a hash of their content, stays in the
+// visitor's own cache; all else is asked for each time, since the visitor may get the other release by then.
+func makeUnshared(h http.Header) {
+	dropOrders(h)
+	kept := "no-cache"
+	age, immutable := "", false
+	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
+		switch directive = strings.TrimSpace(directive); {
+		case directive == "no-store":
+			h.Set("Cache-Control", "private, no-store")
+			return
+		case directive == "immutable":
+			immutable = true
+		case strings.HasPrefix(directive, "max-age="):
+			age = directive
+		}
+	}
+	if immutable && age != "" {
+		kept = age + ", immutable"
+	}
+	h.Set("Cache-Control", "private, "+kept)
+}
+
+// dropOrders deletes the headers that caches between obey before Cache-Control.
+func dropOrders(h http.Header) {
+	for name := range h {
 		if name == "Surrogate-Control" || name == "Edge-Control" || strings.HasSuffix(name, "Cdn-Cache-Control") {
 			delete(h, name)
 		}
