@@ -55,7 +55,7 @@ func rooms() []room {
 		{"assets/s3", "assets", "assets/assetstest assets/s3/s3test"},
 		{"assets/s3/s3test", "assets/s3 porttest", ""},
 		{"assets/assetstest", "assets", ""},
-		{"deploy", "secret store spec versioning", "store/storetest"},
+		{"deploy", "canary secret store spec versioning", "store/storetest"},
 		{"tree", "", ""},
 		{"unpack", "tree", ""},
 		{"artifact", "builder tree unpack", ""},

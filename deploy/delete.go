@@ -225,6 +225,9 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 		case h.Kind == "alias":
 			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION)", h.Name,
 				row.Unit.Name))
+		case h.Kind == "canary":
+			held = append(held, fmt.Sprintf("the canary of the release %s (landfall release canary %s --stop)", h.Name,
+				d.app.Name))
 		case h.Kind == "release" && release == d.app.Live:
 			held = append(held, fmt.Sprintf("the release %s, which is live", h.Name))
 		case h.Kind == "release" && d.force:

@@ -84,7 +84,7 @@ func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.
 }
 
 // heldReleases returns the releases that do not expire by themselves: the live one, the one that was live before it,
-// and those that tags hold.
+// that of a canary, and those that tags hold.
 func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.Time) (map[landfall.UID]bool, error) {
 	held := map[landfall.UID]bool{app.Live: true}
 	previous, err := Previous(ctx, tx, app)
@@ -92,6 +92,11 @@ func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.T
 		return nil, err
 	}
 	held[previous] = true
+	running, err := tx.RunningCanary(ctx, app.ID)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return nil, err
+	}
+	held[running.Release] = true
 	tags, err := tx.Tags(ctx, app.ID)
 	if err != nil {
 		return nil, err
@@ -106,7 +111,7 @@ func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.T
 	return held, nil
 }
 
-// Expire makes a release answer 410. Repeating it is safe. Conflict when it is live, or a tag holds it.
+// Expire makes a release answer 410. Repeating it is safe. Conflict when it is live, or a tag or a canary holds it.
 func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID, at time.Time) error {
 	const op landfall.Op = "deploy.Expire"
 	r, err := tx.Release(ctx, app.ID, id)
@@ -116,6 +121,14 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 	if app.Live == id {
 		return landfall.Errorf(op, landfall.Conflict,
 			"release %s is live; make another live first: landfall release live %s RELEASE", id, app.Name)
+	}
+	running, err := tx.RunningCanary(ctx, app.ID)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return err
+	}
+	if err == nil && running.Release == id {
+		return landfall.Errorf(op, landfall.Conflict,
+			"a canary holds release %s; end it first: landfall release canary %s --stop", id, app.Name)
 	}
 	tags, err := tx.Tags(ctx, app.ID)
 	if err != nil {

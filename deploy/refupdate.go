@@ -89,9 +89,13 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 	if err := u.Tx.UpdateApp(ctx, *u.App); err != nil {
 		return err
 	}
-	switch {
-	case !release:
+	if !release {
 		return nil
+	}
+	if _, err := EndCanary(ctx, u.Tx, u.App.ID, landfall.CanaryEnded, by); err != nil {
+		return err
+	}
+	switch {
 	case u.App.Held:
 		held := "nothing"
 		if u.App.Live != "" {

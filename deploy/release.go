@@ -54,9 +54,12 @@ func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.L
 
 // MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired, or
 // when a secret that it needs was revoked or deleted, or when it asks for more than the plan of the namespace has, which
-// may have been lowered since.
+// may have been lowered since. A canary that runs ends.
 func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
 	const op landfall.Op = "deploy.MoveLive"
+	if _, err := EndCanary(ctx, tx, app.ID, landfall.CanaryEnded, by); err != nil {
+		return err
+	}
 	if app.Live == to {
 		return nil
 	}

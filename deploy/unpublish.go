@@ -35,6 +35,9 @@ func Unpublish(ctx context.Context, tx *store.Tx, app *landfall.App, by Mover) (
 			return was, err
 		}
 	}
+	if _, err := EndCanary(ctx, tx, app.ID, landfall.CanaryEnded, by); err != nil {
+		return was, err
+	}
 	app.Live, app.Held = "", false
 	return was, tx.UpdateApp(ctx, *app)
 }

@@ -98,6 +98,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		sweeps.Go(func() { w.repeat(ctx, upkeep.CollectEvery, w.Upkeep.WakeCollect) })
 		sweeps.Go(func() { w.repeat(ctx, w.Upkeep.Retention.Every(), w.Upkeep.WakeForget) })
 		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
+		sweeps.Go(func() { w.repeat(ctx, upkeep.CanariesEvery, w.Upkeep.DriveCanaries) })
 	}
 	if duties.Work {
 		queues[""] = pipeline.Workers

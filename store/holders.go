@@ -8,8 +8,8 @@ import (
 
 // Holder is what keeps a version from being deleted.
 type Holder struct {
-	Kind string // release, alias, job, webhook or execution
-	Name string // an alias's name, or the id of another one
+	Kind string // release, canary, alias, job, webhook or execution
+	Name string // an alias's name, or the id of another one; of a canary that of its release
 }
 
 // functionUses are the jobs that are not over and the webhooks, with the version that each names; 0: the latest.
@@ -23,9 +23,9 @@ func (q queries) FunctionUses(ctx context.Context, unit string) ([]Holder, error
 	}, `SELECT f.kind, f.id FROM `+functionUses+` f WHERE f.unit = $1 ORDER BY 1, 2`, unit)
 }
 
-// VersionHolders returns the accessible releases that have a version, the aliases that point to it, the jobs that are
-// not over and the webhooks that name its number, and the executions that are not over and use it, by kind and name; of
-// the executions the oldest few.
+// VersionHolders returns the accessible releases that have a version, the one of them whose canary runs, the aliases
+// that point to it, the jobs that are not over and the webhooks that name its number, and the executions that are not
+// over and use it, by kind and name; of the executions the oldest few.
 func (q queries) VersionHolders(ctx context.Context, unit string, number int64) ([]Holder, error) {
 	const most = 10
 	scan := func(row scanner) (h Holder, err error) { return h, row.Scan(&h.Kind, &h.Name) }
@@ -33,6 +33,9 @@ func (q queries) VersionHolders(ctx context.Context, unit string, number int64) 
 			WHERE a.unit = $1 AND $2 IN (a.number, a.other)
 		UNION SELECT 'release', r.uid FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = $1 AND gu.number = $2 AND r.expired = 0
+		UNION SELECT 'canary', c.release_uid FROM group_units gu
+			JOIN release_canaries c ON c.app = gu.app AND c.release_uid = gu.grp AND c.ended = 0
+			WHERE gu.unit = $1 AND gu.number = $2
 		UNION SELECT f.kind, f.id FROM `+functionUses+` f WHERE f.unit = $1 AND f.number = $2
 		ORDER BY 1, 2`, unit, number)
 	if err != nil {

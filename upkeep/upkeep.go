@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -84,4 +85,29 @@ func (u *Upkeep) WakeForget(ctx context.Context) error {
 		tx.EnqueueOnce(TopicForget, "", 0)
 		return nil
 	})
+}
+
+// CanariesEvery is how often DriveCanaries is called: a canary that fails returns as soon.
+const CanariesEvery = time.Second
+
+// DriveCanaries does what is due for the canaries of releases that run, each in a transaction of its own. One that
+// cannot go on keeps no other from it.
+func (u *Upkeep) DriveCanaries(ctx context.Context) error {
+	running, err := u.DB.RunningCanaries(ctx)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, c := range running {
+		changed := false
+		err := u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) (err error) {
+			changed, err = deploy.DriveCanary(ctx, tx, c.App, u.Now())
+			return err
+		})
+		failed = errors.Join(failed, err)
+		if err == nil && changed {
+			u.Rollout.Show(ctx, landfall.App{ID: c.App})
+		}
+	}
+	return failed
 }

@@ -44,7 +44,7 @@ type Release struct {
 	Commit    landfall.CommitSHA
 	Line      landfall.Line
 	Created   time.Time
-	LiveUntil time.Time  // when it was live last; zero when it never was, or when no other one was live after it
+	LiveUntil time.Time  // when visitors of the live address got it last; zero when they never did, or still do
 	Units     []Unit     // the static units, in any order; a table orders them, the most specific path first
 	Routes    *Routes    // nil: it has none
 	Triggers  []*Trigger // of all kinds, those of Routes, too

@@ -4,6 +4,7 @@ package stored
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
@@ -122,6 +123,9 @@ func (r tableReader) app(ctx context.Context, app landfall.App) (registry.App, e
 	if err != nil {
 		return a, err
 	}
+	if err := r.canary(ctx, &a, until); err != nil {
+		return a, err
+	}
 	for _, release := range releases {
 		a.Releases = append(a.Releases, registry.Release{
 			ID: release.ID, Commit: release.Commit, Line: release.Line, Created: release.Created, LiveUntil: until[release.ID],
@@ -136,6 +140,25 @@ func (r tableReader) app(ctx context.Context, app landfall.App) (registry.App, e
 		a.Tags[t.Name] = t.Release
 	}
 	return a, nil
+}
+
+// canary adds the canary of an app that runs. To the times until when releases were live it adds when canaries of them
+// ended: pages of those may be open, too.
+func (r tableReader) canary(ctx context.Context, a *registry.App, until map[landfall.UID]time.Time) error {
+	ended, err := r.CanaryUntil(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	for release, at := range ended {
+		if at.After(until[release]) {
+			until[release] = at
+		}
+	}
+	c, err := r.RunningCanary(ctx, a.ID)
+	if err == nil {
+		a.Canary = &registry.Canary{ID: c.ID, Release: c.Release, Weight: c.Weight, Key: c.Key}
+	}
+	return landfall.Ignore(err, landfall.NotFound)
 }
 
 // staticUnits returns the static units of an app's accessible releases.

@@ -1,0 +1,52 @@
+package landfall
+
+import "time"
+
+// ReleaseCanary is a release that a share of the visitors of an app's live address gets whole, in place of the live one.
+// The share grows until the release becomes live, unless it fails more often than live.
+type ReleaseCanary struct {
+	ID        string
+	App       string // its id
+	Release   UID
+	Weight    int           // percent of the visitors
+	Step      int           // percent more at each interval
+	Interval  time.Duration //
+	Threshold int           // percent of failures that the release may have more than live
+	Key       string        // signs what visitors keep of the choice; nobody else may know it
+	Actor     string        // who started it
+	Started   time.Time
+	Next      time.Time // when it goes on, if enough is known by then
+	Ended     time.Time // zero while it runs
+	State     CanaryState
+	Reason    string // why it is in that state
+}
+
+// CanaryState is how far a canary of a release came.
+type CanaryState string
+
+// The states. All but the first are final.
+const (
+	CanaryRunning  CanaryState = "running"
+	CanaryLive     CanaryState = "live"     // it became live
+	CanaryReturned CanaryState = "returned" // it failed too often, and visitors are back at the live release
+	CanaryStopped  CanaryState = "stopped"  // by hand
+	CanaryEnded    CanaryState = "ended"    // by what happened to the app: a push, a rollback, a promotion
+)
+
+// CanaryFigures count what visitors asked for while a canary runs, and how much of it failed: an error of the server,
+// or of a function. Errors of the client are none.
+type CanaryFigures struct {
+	Requests int64 `json:"requests"`
+	Failures int64 `json:"failures"`
+}
+
+// CanaryStep is one thing that happened to a canary of a release.
+type CanaryStep struct {
+	At     time.Time
+	Weight int // from then on
+	State  CanaryState
+	Reason string
+	Actor  string // empty: it went by itself
+	Canary CanaryFigures
+	Live   CanaryFigures
+}
