@@ -141,7 +141,7 @@ func rooms() []room {
 				"runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api " +
 				"web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy " +
 				"inspect jobs runs upkeep heap runtime/function runtime/rpc runtime/gateway/files wire mux handmade " +
-				"runtime/gateway/access runtime/gateway/hostname",
+				"runtime/gateway/split runtime/gateway/access runtime/gateway/hostname",
 			"logtest store/storetest test/forge test/site api/client",
 		},
 

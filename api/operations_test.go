@@ -116,6 +116,13 @@ func rows() []row {
 			id: "rollback", scope: deploying, body: `{"reason":"it was wrong"}`, says: `"live":"PREVIOUS"`,
 			lost: []string{"app", `{"release":"nosuch"}`},
 		},
+		{id: "show-release-canary", scope: read, says: `"state":"ended"`, lost: []string{"app"}},
+		{
+			id: "start-release-canary", scope: deploying, body: `{"release":"spare","weight":30,"threshold":0}`,
+			says: `"weight":30,"step":20,"interval":"5m0s","threshold":0,`, lost: []string{"app", `{"release":"nosuch"}`},
+		},
+		{id: "stop-release-canary", scope: deploying, with: "app=bakery", query: "?reason=slow", says: `"reason":"slow"`,
+			lost: []string{"app"}},
 		{id: "hold", scope: deploying, body: `{"held":true}`, says: `"held":true`, lost: []string{"app"}},
 		{
 			id: "tag-release", scope: deploying, with: "tag=extra", body: `{"release":"live"}`, says: `"name":"shop"`,

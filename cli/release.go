@@ -41,6 +41,7 @@ func (c *Call) releaseCommand() *cobra.Command {
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.move(ctx, cl, http.MethodDelete, appPath(in, "releases", in["release"]), nil)
 			}),
+		c.releaseCanary(),
 		c.get("diff APP A B", "Show what differs between two releases", "landfall release diff shop owf2k7qa live",
 			c.appDiff),
 	)

@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/gateway/hostname"
+	"landfall.dev/landfall/runtime/gateway/split"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
@@ -29,6 +30,7 @@ import (
 	"landfall.dev/landfall/runtime/trigger/schedule"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/store"
 )
 
 // serving is the part that answers visitors and runs functions, as far as the roles of the process go.
@@ -58,6 +60,7 @@ type hosting struct {
 type calling struct {
 	triggers  *trigger.Manager
 	gateway   *gateway.Gateway
+	canaries  *split.Tally        // of the gateway
 	scheduler *schedule.Scheduler // nil without the role trigger
 	messages  *queue.Source       // nil without the role trigger, and where there are no messages
 }
@@ -208,20 +211,22 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 		return calling{}, nil
 	}
 	triggers := newTriggers(s, contracts)
+	canaries := &split.Tally{}
 	answers, err := gateway.New(gateway.Config{
 		Functions: triggers, Hooks: s.source().Hook, Allowed: s.mayCall, Sessions: previewSessions{s.shared}, Scheme: s.config.URL.Scheme,
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: s.content(),
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,
+		Canaries: canaries,
 	})
 	if err != nil {
 		return calling{}, err
 	}
 	if !s.config.has(roleTrigger) {
-		return calling{triggers: triggers, gateway: answers}, nil
+		return calling{triggers: triggers, gateway: answers, canaries: canaries}, nil
 	}
 	began := time.Now()
-	return calling{triggers: triggers, gateway: answers, messages: newMessages(s, triggers),
+	return calling{triggers: triggers, gateway: answers, canaries: canaries, messages: newMessages(s, triggers),
 		scheduler: &schedule.Scheduler{
 			DB: s.db, Table: s.registry.Table, Functions: triggers, Process: s.process, Now: time.Now,
 			Elapsed: func() time.Duration {
@@ -288,6 +293,7 @@ func (s *serving) duties() (all duties) {
 	all.add(s.live != nil, s.live.Follow)
 	all.add(s.router != nil, s.router.Watch)
 	all.add(s.triggers != nil, s.recorder.Keep)
+	all.add(s.canaries != nil, s.recordCanaries)
 	all.add(s.scheduler != nil, func(ctx context.Context) error { return s.recorder.Work(ctx, s.accepted, s.triggers) })
 	all.add(s.scheduler != nil, s.scheduler.Run)
 	all.add(s.scheduler != nil, execution.Jobs{Requests: s.requests(), Now: time.Now}.Run)
@@ -310,6 +316,25 @@ func (s *serving) table() func() *registry.Table {
 	}
 	none := registry.New(nil) // it hears of functions when others have them run
 	return func() *registry.Table { return none }
+}
+
+// recordCanaries stores what this gateway counts of canaries, until ctx ends.
+func (s *serving) recordCanaries(ctx context.Context) error {
+	write := func(ctx context.Context, counts []split.Count) error {
+		return s.db.Update(ctx, func(tx *store.Tx) error {
+			for _, c := range counts {
+				err := tx.AddCanaryCounts(ctx, c.Canary, s.process, c.Newer,
+					landfall.CanaryFigures{Requests: c.Requests, Failures: c.Failures})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return s.canaries.Run(ctx, write, func(err error) {
+		s.logger.Warn("what canaries answered is not recorded yet", "error", err)
+	})
 }
 
 // accepted returns the function that an execution was accepted for, as it was then, whatever the names mean by now, and

@@ -40,6 +40,7 @@ func suite(t *testing.T, open opener) {
 		{"Groups", testGroups},
 		{"Latest", testLatest},
 		{"Releases", testReleases},
+		{"ReleaseCanaries", testReleaseCanaries},
 		{"Secrets", testSecrets},
 		{"Collection", testCollection},
 		{"Update", testUpdate},
