@@ -18,10 +18,11 @@ type action struct {
 // actions are all of them, by address.
 func actions() map[string]action {
 	return map[string]action{
-		"/apps/:app/promote":  {confirmPromote, promote},
-		"/apps/:app/rollback": {confirmRollback, rollback},
-		"/apps/:app/hold":     {confirmHold(true), hold(true)},
-		"/apps/:app/resume":   {confirmHold(false), hold(false)},
+		"/apps/:app/promote":     {confirmPromote, promote},
+		"/apps/:app/rollback":    {confirmRollback, rollback},
+		"/apps/:app/hold":        {confirmHold(true), hold(true)},
+		"/apps/:app/resume":      {confirmHold(false), hold(false)},
+		"/apps/:app/stop-canary": {confirmStopCanary, stopCanary},
 		"/runs/:id/retry": {confirmRun("Run again", "The commit goes through all steps again, under a new run."),
 			doRun("/retry")},
 		"/runs/:id/cancel": {confirmRun("Cancel the run", "It ends where it is, and makes no release."), doRun("/cancel")},
@@ -35,6 +36,7 @@ func notices() map[string]string {
 		"rollback": "Live went back, and is held there.",
 		"held":     "Live is held where it is.",
 		"resumed":  "Live follows pushes again.",
+		"stopped":  "The canary is over. All visitors get the live release.",
 	}
 }
 

@@ -5,6 +5,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
 )
 
 // field is the value of a hidden field of a page.
@@ -92,6 +97,49 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// The page of an app shows a canary of a release as it goes, and stops it.
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	p.shop()
+	p.signIn(adminToken)
+	if a := p.get("/apps/shop"); strings.Contains(a.body, "Canary") {
+		t.Errorf("got a canary although none was started:\n%s", a.body)
+	}
+	p.update(func(tx *store.Tx) error {
+		app, err := tx.AppByName(t.Context(), "shop")
+		if err != nil {
+			return err
+		}
+		plan := landfall.ReleaseCanary{Release: "aaaaaaaa", Weight: 10, Step: 20, Interval: time.Hour, Threshold: 1}
+		by := deploy.Mover{Actor: "ada", Reason: "a new checkout", At: p.clock()}
+		if err := deploy.StartCanary(t.Context(), tx, app, plan, by); err != nil {
+			return err
+		}
+		c, err := tx.RunningCanary(t.Context(), app.ID)
+		if err != nil {
+			return err
+		}
+		return tx.AddCanaryCounts(t.Context(), c.ID, "one", true, landfall.CanaryFigures{Requests: 300, Failures: 2})
+	})
+	p.want(p.get("/apps/shop"), http.StatusOK, `<progress max="100" value="10"`, "2 of 300", "a new checkout, by ada",
+		"/apps/shop/promote?release=aaaaaaaa", "20% more every 1h0m0s")
+	p.want(p.get("/apps/shop/stop-canary"), http.StatusOK, "All visitors get the live release again")
+	a := p.post("/apps/shop/stop-canary", url.Values{"reason": {"too slow"}})
+	p.want(a, http.StatusSeeOther)
+	shown := p.get(a.Header.Get("Location"))
+	p.want(shown, http.StatusOK, "The canary is over", "stopped", "too slow, by admin", "2 of 300")
+	if strings.Contains(shown.body, "Stop the canary") {
+		t.Error("a canary that is over can be stopped")
+	}
+	p.want(p.post("/apps/shop/stop-canary", nil), http.StatusNotFound, "no canary")
+	p.pass(25 * time.Hour)
+	p.signIn(adminToken)
+	if a := p.get("/apps/shop"); strings.Contains(a.body, "Canary") {
+		t.Error("a canary that ended more than a day ago is shown")
+	}
+}
+
 // What was confirmed is the move from where live was: when somebody else moved it meanwhile, nothing is done.
 func TestMoveThatCameTooLate(t *testing.T) {
 	t.Parallel()
@@ -121,7 +169,7 @@ func TestReadersMoveNothing(t *testing.T) {
 		}
 	}
 	form := url.Values{"live": {"bbbbbbbb"}, "release": {"aaaaaaaa"}}
-	for _, action := range []string{"promote", "rollback", "hold", "resume"} {
+	for _, action := range []string{"promote", "rollback", "hold", "resume", "stop-canary"} {
 		p.want(p.get("/apps/shop/"+action+"?release=aaaaaaaa"), http.StatusForbidden)
 		p.want(p.post("/apps/shop/"+action, form), http.StatusForbidden, "scope")
 	}

@@ -14,10 +14,11 @@ import (
 // appPage is an app with its history.
 type appPage struct {
 	client.App
-	May       bool          // the token may change it
-	LiveGroup *client.Group // nil when nothing is live, or not on this page
-	LiveMove  *client.Move  // how it became live
-	Newer     *client.Group // a release that production applied later than the live one
+	May       bool                  // the token may change it
+	LiveGroup *client.Group         // nil when nothing is live, or not on this page
+	LiveMove  *client.Move          // how it became live
+	Newer     *client.Group         // a release that production applied later than the live one
+	Canary    *client.ReleaseCanary // that runs, or ended lately; nil: none
 	Charts    []chart
 	Tags      []tagLine
 	Days      []day
@@ -95,6 +96,9 @@ func app(r *request) (*view, error) {
 		p.LiveMove = &h.moves[i]
 	}
 	if p.First {
+		if p.Canary, err = canary(r, path); err != nil {
+			return nil, err
+		}
 		p.Charts = charts(h.runs, p.Branch, r.now)
 		if p.Tags, err = tags(r, path, h.moves); err != nil {
 			return nil, err
