@@ -45,7 +45,16 @@ type history struct {
 type step struct {
 	name string
 	do   func(ctx context.Context) error
+	rest func(ctx context.Context) error // what is left to do once nobody is in the way; nil: nothing
 	next func(s *state) landfall.Kind
+}
+
+// all does all of a step.
+func (s step) all(ctx context.Context) error {
+	if err := s.do(ctx); err != nil || s.rest == nil {
+		return err
+	}
+	return s.rest(ctx)
 }
 
 // begin makes an app in a namespace of its own.
@@ -85,7 +94,7 @@ func kindName(k landfall.Kind) string {
 
 // take takes a step, and compares what it came to with what the model says.
 func (h *history) take(s step) {
-	err := s.do(h.ctx)
+	err := s.all(h.ctx)
 	h.count.add(s.name, err)
 	next := h.want.clone()
 	kind := s.next(next)
@@ -126,7 +135,7 @@ func (h *history) together(steps ...step) {
 	errs := make([]error, len(steps))
 	var group sync.WaitGroup
 	for i, s := range steps {
-		group.Go(func() { errs[i] = s.do(h.ctx) })
+		group.Go(func() { errs[i] = s.all(h.ctx) })
 	}
 	group.Wait()
 	for i, s := range steps {
@@ -188,9 +197,12 @@ func (h *history) within(outer, inner step) {
 	var once sync.Once
 	run := func() { once.Do(func() { errs[1] = inner.do(h.ctx) }) }
 	h.objects.set(run)
-	errs[0] = outer.do(h.ctx)
+	errs[0] = outer.all(h.ctx)
 	h.objects.set(nil)
 	run()
+	if inner.rest != nil && errs[1] == nil {
+		errs[1] = inner.rest(h.ctx)
+	}
 	h.count.add("within "+outer.name, nil)
 	h.count.add(outer.name, errs[0])
 	h.count.add(inner.name, errs[1])

@@ -2,6 +2,8 @@ package history_test
 
 import (
 	"flag"
+	"maps"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -43,6 +45,9 @@ func tell(t *testing.T, i *installation, n int) {
 		count.histories.Add(1)
 		h := i.begin(t, count)
 		defer h.end()
+		for range rapid.IntRange(0, 2).Draw(t, "releases at first") {
+			h.release(t)
+		}
 		t.Repeat(h.steps())
 	})
 }
@@ -56,24 +61,46 @@ func (h *history) steps() map[string]func(*rapid.T) {
 		"delete function": h.deleteFunction, "secret": h.setSecret, "revoke": h.revoke, "drop secret": h.dropSecret,
 		"config": h.configure, "version": h.version, "execute": h.execute, "finish": h.finish,
 	}
-	steps := map[string]func(*rapid.T){"": func(t *rapid.T) {
-		h.t = t
-		h.check()
-	}}
+	names := slices.Sorted(maps.Keys(draw))
+	single := func(name string) bool { return name != "work" && name != "collect" && name != "pass" }
+	steps := map[string]func(*rapid.T){
+		"": func(t *rapid.T) {
+			h.t = t
+			h.check()
+		},
+		// what comes most often
+		"release": h.release, "release another": h.release,
+		"together": func(t *rapid.T) {
+			h.t = t
+			first := rapid.SampledFrom(names).Draw(t, "first")
+			second := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+				return !single(name)
+			})).Draw(t, "second")
+			h.together(draw[first](t), draw[second](t))
+		},
+		"within": func(t *rapid.T) {
+			h.t = t
+			outer := rapid.SampledFrom([]string{"work", "collect"}).Draw(t, "outer")
+			inner := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+				return name == outer
+			})).Draw(t, "inner")
+			h.within(draw[outer](t), draw[inner](t))
+		},
+	}
 	for name, of := range draw {
 		steps[name] = func(t *rapid.T) {
 			h.t = t
 			h.take(of(t))
 		}
 	}
-	for _, name := range []string{"release", "release another"} { // what comes most often
-		steps[name] = func(t *rapid.T) {
-			h.t = t
-			h.take(h.push(t))
-			h.take(h.work(t))
-		}
-	}
 	return steps
+}
+
+// release pushes, and works the run.
+func (h *history) release(t *rapid.T) {
+	h.t = t
+	h.take(h.push(t))
+	h.take(h.work(t))
 }
 
 // end lets go of the app.

@@ -332,6 +332,7 @@ func (r reader) runs(ctx context.Context) error {
 				known.wants += string(ref.Ref) + " "
 			}
 		}
+		known.wants = sorted(known.wants)
 		r.s.runs[of.ID] = known
 	}
 	return nil

@@ -79,7 +79,7 @@ func (h *history) drop(t *rapid.T) step {
 
 func (h *history) pushing(name string, ref landfall.RefName, commit landfall.CommitSHA) step {
 	var run string
-	return step{name, func(ctx context.Context) error {
+	return step{name: name, do: func(ctx context.Context) error {
 		before := h.refs.move(h.app.ID, ref, commit)
 		runs, err := accept.GitReceiver{Acceptor: h.acceptor}.Accept(ctx, remote.Repository{App: h.app.ID, Actor: actor},
 			[]remote.Update{{Ref: ref, Before: before, After: commit}})
@@ -87,7 +87,16 @@ func (h *history) pushing(name string, ref landfall.RefName, commit landfall.Com
 			run = runs[0]
 		}
 		return err
-	}, func(s *state) landfall.Kind { return h.accepted(s, ref, commit, run) }}
+	}, next: func(s *state) landfall.Kind { return h.accepted(s, ref, commit, run) }}
+}
+
+// sorted returns words in their order, each with a space behind it.
+func sorted(words string) string {
+	var all strings.Builder
+	for _, word := range slices.Sorted(strings.FieldsSeq(words)) {
+		all.WriteString(word + " ")
+	}
+	return all.String()
 }
 
 // accepted is what the model says of a push.
@@ -124,7 +133,7 @@ func (h *history) accepted(s *state, ref landfall.RefName, commit landfall.Commi
 		s.runs[id] = run{commit: commit, state: landfall.RunQueued, wants: string(ref) + " "}
 		return fine
 	}
-	r.wants += string(ref) + " "
+	r.wants = sorted(r.wants + string(ref))
 	s.runs[id] = r
 	if !r.state.Final() {
 		return fine
@@ -153,19 +162,21 @@ func (h *history) work(t *rapid.T) step {
 		t.Skip("no run waits")
 	}
 	var ended landfall.Run
-	return step{"work a run", func(ctx context.Context) error {
-		for range 8 {
-			if err := h.pipeline.Work(ctx, id); err != nil {
-				return err
-			}
-			var err error
-			if ended, err = h.db.Run(ctx, id); err != nil || ended.State.Final() {
-				return err
-			}
+	work := func(ctx context.Context) (err error) {
+		if err = h.pipeline.Work(ctx, id); err == nil {
+			ended, err = h.db.Run(ctx, id)
+		}
+		return err
+	}
+	return step{name: "work a run", do: work, rest: func(ctx context.Context) error {
+		for tries := 0; !ended.State.Final() && tries < 8; tries++ {
 			h.clock.pass(time.Minute)
+			if err := work(ctx); err != nil {
+				return err
+			}
 		}
 		return nil
-	}, func(s *state) landfall.Kind { return h.worked(s, id, ended) }}
+	}, next: func(s *state) landfall.Kind { return h.worked(s, id, ended) }}
 }
 
 // worked is what the model says of a run: of the units that the commit declares, in the order in which they are
@@ -211,7 +222,6 @@ func (h *history) worked(s *state, id string, ended landfall.Run) landfall.Kind 
 		}
 		known[u.Unit] = u.Digest
 	}
-	_, again := s.groups[uid]
 	for _, unit := range slices.SortedFunc(maps.Keys(words), func(a, b landfall.UnitID) int {
 		return applyOrder(a.Kind) - applyOrder(b.Kind)
 	}) {
@@ -228,13 +238,13 @@ func (h *history) worked(s *state, id string, ended landfall.Run) landfall.Kind 
 		}
 	}
 	same := h.group(uid)
+	_, earlier := s.groups[uid]
 	for other, g := range s.groups {
-		if other != uid && g.commit == r.commit && g.same == same && r.expect == "" {
+		if !earlier && g.commit == r.commit && g.same == same {
 			h.t.Fatalf("the commit %s of the same digests is the version %s, and %s", r.commit.Short(), other, uid)
 		}
 	}
 	s.groups[uid] = group{r.commit, inForce, same}
-	_ = again
 	r.state, r.group = landfall.RunSucceeded, uid
 	s.runs[id] = r
 	return h.pointed(s, r, uid, ended.Branch)
@@ -294,10 +304,10 @@ func (h *history) cancel(t *rapid.T) step {
 	if id == "" {
 		t.Skip("there is none")
 	}
-	return step{"cancel a run", func(ctx context.Context) error {
+	return step{name: "cancel a run", do: func(ctx context.Context) error {
 		_, err := h.runs.Cancel(ctx, id, actor)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		r := s.runs[id]
 		if r.state.Final() {
 			return landfall.Conflict
@@ -315,10 +325,10 @@ func (h *history) retry(t *rapid.T) step {
 		t.Skip("there is none")
 	}
 	var made landfall.Run
-	return step{"retry a run", func(ctx context.Context) (err error) {
+	return step{name: "retry a run", do: func(ctx context.Context) (err error) {
 		made, err = h.runs.Retry(ctx, id, actor, false)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		commit := s.runs[id].commit
 		for _, r := range s.runs {
 			if r.commit == commit && !r.state.Final() {
@@ -343,10 +353,10 @@ func (h *history) reach(t *rapid.T) step {
 		t.Skip("there is none")
 	}
 	var made string
-	return step{"release again", func(ctx context.Context) (err error) {
+	return step{name: "release again", do: func(ctx context.Context) (err error) {
 		made, err = h.runs.MakeReachable(ctx, h.app, uid, actor)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		g := s.groups[uid]
 		if !s.whole(g) {
 			for _, r := range s.runs {
@@ -384,9 +394,9 @@ func (h *history) promote(t *rapid.T) step {
 	if uid == "" {
 		t.Skip("there is none")
 	}
-	return step{"promote", func(ctx context.Context) error {
+	return step{name: "promote", do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error { return deploy.Promote(ctx, tx, app, uid, h.by()) })
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		s.heldLive = false
 		return s.moveLive(uid, false)
 	}}
@@ -398,9 +408,9 @@ func (h *history) rollBack(t *rapid.T) step {
 	if rapid.Bool().Draw(t, "named") {
 		uid = some(t, "release", h.want.releases)
 	}
-	return step{"roll back", func(ctx context.Context) error {
+	return step{name: "roll back", do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error { return deploy.Rollback(ctx, tx, app, uid, h.by()) })
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		to := uid
 		if to == "" {
 			if to = s.previous(); to == "" {
@@ -415,9 +425,9 @@ func (h *history) rollBack(t *rapid.T) step {
 // hold holds live, or lets go of it.
 func (h *history) hold(t *rapid.T) step {
 	held := rapid.Bool().Draw(t, "held")
-	return step{"hold", func(ctx context.Context) error {
+	return step{name: "hold", do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error { return deploy.Hold(ctx, tx, app, held) })
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		s.heldLive = held
 		return fine
 	}}
@@ -430,11 +440,11 @@ func (h *history) tag(t *rapid.T) step {
 		t.Skip("there is none")
 	}
 	name := rapid.SampledFrom([]string{"beta", "gold"}).Draw(t, "tag")
-	return step{"tag", func(ctx context.Context) error {
+	return step{name: "tag", do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: name, Kind: landfall.HandTag, Release: uid}, h.by())
 		})
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		if !s.accessible(uid) {
 			return landfall.Conflict
 		}
@@ -449,12 +459,12 @@ func (h *history) untag(t *rapid.T) step {
 	if name == "" {
 		t.Skip("there is none")
 	}
-	return step{"untag", func(ctx context.Context) error {
+	return step{name: "untag", do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			_, err := deploy.RemoveTag(ctx, tx, app.ID, name, h.by())
 			return err
 		})
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		delete(s.tags, name)
 		return fine
 	}}
@@ -466,11 +476,11 @@ func (h *history) expire(t *rapid.T) step {
 	if uid == "" {
 		t.Skip("there is none")
 	}
-	return step{"expire", func(ctx context.Context) error {
+	return step{name: "expire", do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			return deploy.Expire(ctx, tx, *app, uid, h.clock.Now())
 		})
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		if !s.accessible(uid) {
 			return fine
 		}
@@ -490,16 +500,16 @@ func (h *history) expire(t *rapid.T) step {
 // pass lets a branch's tag become old.
 func (h *history) pass(*rapid.T) step {
 	const long = 91 * 24 * time.Hour
-	return step{"91 days pass", func(context.Context) error {
+	return step{name: "91 days pass", do: func(context.Context) error {
 		h.clock.pass(long)
 		return nil
-	}, func(*state) landfall.Kind { return fine }}
+	}, next: func(*state) landfall.Kind { return fine }}
 }
 
 // collect collects.
 func (h *history) collect(*rapid.T) step {
-	return step{"collect", func(ctx context.Context) error { return h.upkeep.Collect(ctx, h.app.ID) },
-		func(s *state) landfall.Kind {
+	return step{name: "collect", do: func(ctx context.Context) error { return h.upkeep.Collect(ctx, h.app.ID) },
+		next: func(s *state) landfall.Kind {
 			s.collect(h.clock.Now())
 			return fine
 		}}
@@ -528,13 +538,13 @@ func (h *history) setAlias(t *rapid.T) step {
 		p.To = append(p.To, versioning.Weight{Selector: strconv.FormatInt(to[i], 10), Percent: percent})
 		sum += percent
 	}
-	return step{"set an alias", func(ctx context.Context) error {
+	return step{name: "set an alias", do: func(ctx context.Context) error {
 		p.At = h.clock.Now()
 		return h.moveAlias(ctx, id, func(tx *store.Tx, row store.Unit) error {
 			_, err := versioning.SetAlias(ctx, tx, row, p)
 			return err
 		})
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		u := s.units[id]
 		_, there := u.aliases[name]
 		switch {
@@ -572,11 +582,11 @@ func (h *history) dropAlias(t *rapid.T) step {
 	if name == "" {
 		t.Skip("there is none")
 	}
-	return step{"delete an alias", func(ctx context.Context) error {
+	return step{name: "delete an alias", do: func(ctx context.Context) error {
 		return h.moveAlias(ctx, id, func(tx *store.Tx, row store.Unit) error {
 			return versioning.RemoveAlias(ctx, tx, row, name, actor, h.clock.Now())
 		})
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		if _, ok := s.units[id].aliases[name]; !ok {
 			return landfall.NotFound
 		}
@@ -607,14 +617,14 @@ func (h *history) deleteVersions(t *rapid.T) step {
 	if number > 0 {
 		selector = strconv.FormatInt(number, 10)
 	}
-	return step{"delete a version", func(ctx context.Context) error {
+	return step{name: "delete a version", do: func(ctx context.Context) error {
 		row, err := h.db.UnitInNamespace(ctx, h.app.Namespace, id)
 		if err != nil {
 			return err
 		}
 		_, err = h.editor.DeleteVersions(ctx, row, selector, false)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		numbers := slices.Collect(maps.Keys(s.units[id].versions))
 		if number > 0 {
 			numbers = []int64{number}
@@ -663,14 +673,14 @@ func (h *history) deleteVersions(t *rapid.T) step {
 func (h *history) deleteFunction(t *rapid.T) step {
 	id, _ := h.aFunction(t)
 	force := rapid.Bool().Draw(t, "force")
-	return step{"delete a function", func(ctx context.Context) error {
+	return step{name: "delete a function", do: func(ctx context.Context) error {
 		row, err := h.db.UnitInNamespace(ctx, h.app.Namespace, id)
 		if err != nil {
 			return err
 		}
 		_, err = h.editor.DeleteFunction(ctx, row, actor, force, false)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		u := s.units[id]
 		if len(u.versions) == 0 {
 			return landfall.NotFound
@@ -702,11 +712,11 @@ func (h *history) setSecret(t *rapid.T) step {
 	value := rapid.SampledFrom([]string{"first-value", "second-value"}).Draw(t, "value")
 	noRelease := rapid.Bool().Draw(t, "no release")
 	var set deploy.SetSecretResult
-	return step{"set the secret", func(ctx context.Context) (err error) {
+	return step{name: "set the secret", do: func(ctx context.Context) (err error) {
 		set, err = h.editor.SetSecret(ctx, h.app, deploy.NewSecret{Name: key().Name, Value: secret.Text(value),
 			NoRelease: noRelease, Actor: actor})
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		u := s.units[key()]
 		if u == nil {
 			u = &unitState{versions: map[int64]version{}, aliases: map[string]alias{}}
@@ -783,10 +793,10 @@ func (h *history) revoke(t *rapid.T) step {
 		t.Skip("there is no secret")
 	}
 	number := rapid.SampledFrom(slices.Sorted(maps.Keys(u.versions))).Draw(t, "number")
-	return step{"revoke a secret", func(ctx context.Context) error {
+	return step{name: "revoke a secret", do: func(ctx context.Context) error {
 		_, err := h.editor.RevokeSecret(ctx, h.app, key().Name, fmt.Sprint(number), actor)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		switch _, there := s.units[key()].versions[number]; {
 		case !there:
 			return landfall.NotFound
@@ -805,9 +815,9 @@ func (h *history) dropSecret(t *rapid.T) step {
 	if h.want.units[key()] == nil {
 		t.Skip("there is no secret")
 	}
-	return step{"delete the secret", func(ctx context.Context) error {
+	return step{name: "delete the secret", do: func(ctx context.Context) error {
 		return h.editor.DeleteSecret(ctx, h.app, key().Name)
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		if len(s.units[key()].versions) == 0 {
 			return landfall.NotFound
 		}
@@ -826,10 +836,10 @@ func (h *history) dropSecret(t *rapid.T) step {
 func (h *history) configure(t *rapid.T) step {
 	word := rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "config")
 	var made deploy.EditResult
-	return step{"set the configuration", func(ctx context.Context) (err error) {
+	return step{name: "set the configuration", do: func(ctx context.Context) (err error) {
 		made, err = h.editor.PutConfig(ctx, h.app, fmt.Appendf(nil, `{"colour":%q}`, word), "", actor)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		if len(s.applied) == 0 {
 			return landfall.Conflict
 		}
@@ -869,11 +879,11 @@ func (h *history) version(t *rapid.T) step {
 	label := rapid.SampledFrom([]string{"", "v1", "v2", "next"}).Draw(t, "label")
 	released := rapid.Bool().Draw(t, "released")
 	var made landfall.Version
-	return step{"make a version", func(ctx context.Context) (err error) {
+	return step{name: "make a version", do: func(ctx context.Context) (err error) {
 		made, err = h.editor.MakeVersion(ctx, h.app, deploy.HandVersion{Unreleased: !released,
 			NewVersion: landfall.NewVersion{Unit: id, Label: label}}, actor)
 		return err
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		if len(s.applied) == 0 {
 			return landfall.Conflict
 		}
@@ -921,10 +931,10 @@ func (h *history) execute(t *rapid.T) step {
 		Number: number, State: landfall.ExecutionRunning, Attempt: 1}
 	v := h.want.units[id].versions[number]
 	x.Version, x.Group = v.uid, v.uid
-	return step{"begin an execution", func(ctx context.Context) error {
+	return step{name: "begin an execution", do: func(ctx context.Context) error {
 		x.Created, x.Started = h.clock.Now(), h.clock.Now()
 		return h.record(ctx, x)
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		s.executions[x.ID] = execution{id, number, x.Group}
 		return fine
 	}}
@@ -936,14 +946,14 @@ func (h *history) finish(t *rapid.T) step {
 	if id == "" {
 		t.Skip("there is none")
 	}
-	return step{"end an execution", func(ctx context.Context) error {
+	return step{name: "end an execution", do: func(ctx context.Context) error {
 		x, err := h.db.Execution(ctx, id)
 		if err != nil {
 			return err
 		}
 		x.State, x.Finished = landfall.ExecutionSucceeded, h.clock.Now()
 		return h.record(ctx, x)
-	}, func(s *state) landfall.Kind {
+	}, next: func(s *state) landfall.Kind {
 		delete(s.executions, id)
 		return fine
 	}}
