@@ -21,7 +21,7 @@ func (a *api) registerAliases(h huma.API) {
 	const all, one = "/functions/{name}/aliases", "/functions/{name}/aliases/{alias}"
 	registerOn(u, h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
 	register(h, deploying("create-alias", http.MethodPost, all,
-		"Make an alias of a function").answering(http.StatusCreated), u.createAlias)
+		"Make an alias of a function").answering(http.StatusCreated).making(), u.createAlias)
 	registerOn(u, h, reading("show-alias", one, "One alias"), u.alias)
 	register(h, deploying("update-alias", http.MethodPut, one,
 		"Let an alias point to another version, or to two with weights"), u.updateAlias)
@@ -102,7 +102,12 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 	if err != nil {
 		return nil, err
 	}
-	p.Actor, p.At = caller(ctx).Name, u.Now()
+	p.Actor, p.At = caller(ctx).Name, u.now()
+	if p.Create && mayBeMade(ctx) {
+		if there, err := u.DB.Alias(ctx, row.ID, p.Name); landfall.Ignore(err, landfall.NotFound) != nil || err == nil {
+			return answer(there, err)
+		}
+	}
 	var alias landfall.Alias
 	err = u.moveAlias(ctx, row, func(tx *store.Tx, row store.Unit) error {
 		alias, err = versioning.SetAlias(ctx, tx, row, p)

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -78,8 +79,12 @@ const (
 type api struct {
 	Config
 
-	waiters Waiters
+	waiters   Waiters
+	answering sync.Map // the requests with keys that are being carried out
 }
+
+// now is the time as it is stored: an answer shows what a later one will.
+func (a *api) now() time.Time { return a.Now().UTC().Truncate(time.Microsecond) }
 
 // Serve adds the API to m: everything below /api/v1, /api/openapi.json, and what is below /ns once more there.
 func Serve(m *mux.Mux, c Config) {
@@ -146,7 +151,7 @@ func humaConfig(server string) huma.Config {
 // Register adds every operation to h.
 func Register(h huma.API, c Config) {
 	a := &api{Config: c}
-	h.UseMiddleware(a.authenticate(h))
+	h.UseMiddleware(a.authenticate(h), a.once(h))
 	a.registerApps(h)
 	a.registerHistory(h)
 	a.registerRuns(h)
@@ -193,6 +198,7 @@ type operation struct {
 	status                    int                        // of success; 0: 200
 	most                      int64                      // bytes of a body; 0: 1 MiB
 	types                     map[string]*huma.MediaType // of the answer, where the handler's type does not say them
+	makes                     bool                       // something, and it takes a key: see making
 }
 
 func reading(id, path, summary string) operation {
@@ -237,10 +243,14 @@ func register[I, O any](h huma.API, op operation, handler func(context.Context, 
 		responses = map[string]*huma.Response{strconv.Itoa(http.StatusOK): {Description: http.StatusText(http.StatusOK),
 			Content: op.types}}
 	}
-	huma.Register(h, huma.Operation{
+	described := huma.Operation{
 		OperationID: op.id, Method: op.method, Path: base + op.path, Summary: op.summary, DefaultStatus: op.status,
-		Metadata: map[string]any{scopeKey: op.scope}, MaxBodyBytes: op.most, Responses: responses,
-	}, func(ctx context.Context, in *I) (*O, error) {
+		Metadata: map[string]any{scopeKey: op.scope, makingKey: op.makes}, MaxBodyBytes: op.most, Responses: responses,
+	}
+	if op.makes {
+		takesKey(&described)
+	}
+	huma.Register(h, described, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {
 			return nil, toHTTP(err)

@@ -37,7 +37,7 @@ type Paging struct {
 func (a *api) registerApps(h huma.API) {
 	register(h, reading("status", "/status", "The server and the token"), a.status)
 	register(h, reading("list-apps", "/apps", "All apps"), a.listApps)
-	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated),
+	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated).making(),
 		a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
 	registerOn(a, h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",
@@ -109,8 +109,14 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 
 // makeApp makes an app with annotations, as they are stored.
 func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string) (client.App, error) {
-	app, err := a.newApp(in)
+	app, there, err := made(ctx, a.DB.App)
 	if err != nil {
+		return client.App{}, err
+	}
+	if there {
+		return a.madeApp(ctx, app)
+	}
+	if app, err = a.newApp(ctx, in); err != nil {
 		return client.App{}, err
 	}
 	hook := landfall.Hook{ID: randomHex(16), App: app.ID, Secret: randomHex(32)}
@@ -152,6 +158,15 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 	return a.appWith(app, hook), nil
 }
 
+// madeApp shows an app that an earlier request with the same key made, as if it had been made now.
+func (a *api) madeApp(ctx context.Context, app landfall.App) (client.App, error) {
+	if app.Repository == "" {
+		return a.appOf(app), a.Repositories.Create(ctx, app.ID, app.Branch)
+	}
+	hook, err := a.DB.HookOf(ctx, app.ID)
+	return a.appWith(app, hook), err
+}
+
 // appWith is an app with its hook, whose secret is shown this once.
 func (a *api) appWith(app landfall.App, hook landfall.Hook) client.App {
 	c := a.appOf(app)
@@ -186,10 +201,10 @@ func (a *api) rotateHook(ctx context.Context, app landfall.App, _ *AppPath) (*bo
 }
 
 // newApp checks what was asked for.
-func (a *api) newApp(n client.NewApp) (landfall.App, error) {
+func (a *api) newApp(ctx context.Context, n client.NewApp) (landfall.App, error) {
 	app := landfall.App{
-		ID: uuid.NewString(), Namespace: n.Namespace, Name: n.Name, Repository: n.Repository, Branch: n.Branch,
-		Specs: cleanFolder(n.Specs), Folder: cleanFolder(n.Folder), UIDSpace: uuid.New(), Created: a.Now(),
+		ID: newID(ctx), Namespace: n.Namespace, Name: n.Name, Repository: n.Repository, Branch: n.Branch,
+		Specs: cleanFolder(n.Specs), Folder: cleanFolder(n.Folder), UIDSpace: uuid.New(), Created: a.now(),
 		Previews: previewsOf(n.Previews),
 	}
 	if err := landfall.CheckAppName(app.Name); err != nil {

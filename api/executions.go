@@ -31,7 +31,7 @@ type Executions interface {
 func (a *api) registerExecutions(h huma.API) {
 	register(h, reading("list-executions", "/executions", "Executions of functions, newest first"), a.listExecutions)
 	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions",
-		scope: landfall.ScopeInvoke, status: http.StatusCreated, summary: "Run a function, on record from the start"},
+		scope: landfall.ScopeInvoke, status: http.StatusCreated, makes: true, summary: "Run a function, on record from the start"},
 		a.createExecution)
 	registerOn(a, h, reading("show-execution", "/executions/{id}", "One execution"), a.showExecution)
 	registerOn(a, h, deploying("delete-execution", http.MethodDelete, "/executions/{id}",
@@ -145,7 +145,9 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 }
 
 // cursorOf is the cursor behind what was made at a time and has an id.
-func cursorOf(created time.Time, id string) string { return strconv.FormatInt(created.UnixMicro(), 10) + "." + id }
+func cursorOf(created time.Time, id string) string {
+	return strconv.FormatInt(created.UnixMicro(), 10) + "." + id
+}
 
 // readCursor reads a cursor as cursorOf writes it; an empty one is the begin.
 func readCursor(text string) (created time.Time, id string, err error) {
@@ -225,7 +227,7 @@ func (a *api) createExecution(ctx context.Context,
 			return nil, err
 		}
 	}
-	x, err := a.Executions.Accept(ctx, "", ref, in.Body.Input)
+	x, err := a.Executions.Accept(ctx, identityOf(ctx), ref, in.Body.Input)
 	if err != nil || !waits {
 		return answer(x, err)
 	}

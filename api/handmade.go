@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -15,7 +16,7 @@ import (
 func (a *api) registerUploads(h huma.API) {
 	const one = "/uploads/{upload}"
 	register(h, deploying("begin-upload", http.MethodPost, "/uploads",
-		"Begin to send a file, in parts").answering(http.StatusCreated), a.beginUpload)
+		"Begin to send a file, in parts").answering(http.StatusCreated).making(), a.beginUpload)
 	register(h, deploying("show-upload", http.MethodGet, one, "How much of a file is here"), a.upload)
 	register(h, deploying("send-part", http.MethodPatch, one, "Add a part to a file").taking(maxPart), a.sendPart)
 }
@@ -24,7 +25,11 @@ func (a *api) registerUploads(h huma.API) {
 const maxPart = 8 << 20
 
 func (a *api) beginUpload(ctx context.Context, in *body[client.NewUpload]) (*body[client.Upload], error) {
-	return answer(uploadOf(a.Maker.Uploads.Begin(caller(ctx).Hash, in.Body.Size, in.Body.Digest)))
+	id := identityOf(ctx)
+	if id != "" {
+		id = strings.ToLower(idOf(id, "upload"))
+	}
+	return answer(uploadOf(a.Maker.Uploads.Begin(id, caller(ctx).Hash, in.Body.Size, in.Body.Digest)))
 }
 
 // UploadPath names an upload.
@@ -75,6 +80,10 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 			pkg.Selector = n.PackageVersion
 		}
 	}
+	key := ""
+	if id := identityOf(ctx); id != "" {
+		key = idOf(id, "version")
+	}
 	// The deadline for the body ends the request's context while the server still works.
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
 	defer cancel()
@@ -83,7 +92,7 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		Description: n.Description, Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
 		Code: (*handmade.Content)(n.Code), Source: (*handmade.Content)(n.Source),
 		Deployment: (*handmade.Content)(n.Deployment),
-		New:        n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name, Owner: ownerOf(ctx),
+		Key:        strings.ToLower(key), New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name, Owner: ownerOf(ctx),
 		Allowed: func(app string) error {
 			if !caller(ctx).Allows(landfall.ScopeDeploy, app) {
 				return forbidden(landfall.ScopeDeploy, landfall.UnitID{Kind: u.kind, Name: in.Name}.String())

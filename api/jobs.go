@@ -18,7 +18,7 @@ func (a *api) registerJobs(h huma.API) {
 	const all, one = "/jobs", "/jobs/{id}"
 	register(h, reading("list-jobs", all, "Jobs of functions, newest first"), a.listJobs)
 	register(h, deploying("create-job", http.MethodPost, all,
-		"Have a function run at times").answering(http.StatusCreated), a.createJob)
+		"Have a function run at times").answering(http.StatusCreated).making(), a.createJob)
 	registerOn(a, h, reading("show-job", one, "One job"), a.showJob)
 	registerOn(a, h, deploying("update-job", http.MethodPut, one,
 		"Change a job that is not over, let it pause or go on, or cancel it"), a.updateJob)
@@ -36,8 +36,9 @@ func (a *api) use(ctx context.Context, tx *store.Tx, ref landfall.Reference) (u 
 	if err != nil {
 		return u, err
 	}
+	now := a.now()
 	u = landfall.FunctionUse{ID: newID(ctx), Unit: row.ID, App: row.App, Namespace: row.Namespace, Function: ref.Name,
-		Created: a.Now(), Updated: a.Now()}
+		Created: now, Updated: now}
 	v, err := versioning.Select(ctx, tx, row, ref.Selector)
 	if err != nil {
 		return u, err
@@ -270,7 +271,7 @@ func (a *api) changeJob(job *landfall.Job, c client.JobChange) (err error) {
 	if job.State == landfall.JobCancelled {
 		job.Next = time.Time{}
 	}
-	job.Updated = a.Now()
+	job.Updated = a.now()
 	return nil
 }
 

@@ -207,7 +207,14 @@ func (a answer) String() string {
 // ask sends a request with a token; without one when that is empty. Its path begins with /api/v1.
 func (w *world) ask(token, method, path, body string) answer {
 	w.t.Helper()
+	return w.askWith(http.Header{}, token, method, path, body)
+}
+
+// askWith is ask with headers.
+func (w *world) askWith(headers http.Header, token, method, path, body string) answer {
+	w.t.Helper()
 	r := testkit.Must(http.NewRequestWithContext(w.t.Context(), method, w.server.URL+path, strings.NewReader(body)))(w.t)
+	r.Header = headers
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -310,11 +317,16 @@ func (e executions) Accept(ctx context.Context, id string, ref landfall.Referenc
 	}
 	x := landfall.Execution{
 		ID: cmp.Or(id, uuid.NewString()), AppID: v.App, Namespace: v.Namespace, Function: v.Unit.Name, Version: v.UID, Number: v.Number,
-		State: landfall.ExecutionQueued, Async: true, Created: time.Now(), Input: int64(len(input)),
+		State: landfall.ExecutionQueued, Async: true, Created: time.Now(),
+		Input: int64(len(input)),
 	}
-	return x, e.db.Update(ctx, func(tx *store.Tx) error {
+	err = e.db.Update(ctx, func(tx *store.Tx) error {
 		return tx.AcceptExecution(ctx, x, input, store.WaitingLimit{Count: 10, Bytes: 1 << 20})
 	})
+	if err != nil {
+		return x, err
+	}
+	return e.db.Execution(ctx, x.ID)
 }
 
 // Flush implements api.Executions.

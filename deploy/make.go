@@ -21,6 +21,7 @@ type HandVersion struct {
 	Environment string           // of a function
 	Entrypoint  string           // of a function
 	Unreleased  bool             // no release of the app is made with it
+	Key         string           // from which the UID of the group version follows; empty: from nothing
 }
 
 // MakeVersion makes a version of a function or package of an app, and a release with it unless none is wanted. Conflict
@@ -30,6 +31,12 @@ func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandV
 	actor string) (made landfall.Version, err error) {
 	_, err = editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		e.unreleased, e.again = e.unreleased || n.Unreleased, true
+		if n.Key != "" {
+			e.uid, err = e.tx.FreeUID(ctx, e.app.ID, "", func(try int) landfall.UID { return KeyUID(e.app, n.Key, try) })
+			if err != nil {
+				return "", false, err
+			}
+		}
 		at := e.index(n.Unit)
 		var latest landfall.Version
 		if at >= 0 {
@@ -55,6 +62,12 @@ func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandV
 		return fmt.Sprintf("Made no. %d of the %s", u.Number, n.Unit), at < 0, err
 	})
 	return made, err
+}
+
+// KeyUID returns the UID of the group version that MakeVersion makes for a key, at first for a try of 0, and when it is
+// taken for the next one.
+func KeyUID(app landfall.App, key string, try int) landfall.UID {
+	return landfall.CommitUID(app.UIDSpace, landfall.CommitSHA("key "+key), try)
 }
 
 // owns fails with Conflict when a package's version is another app's, or is gone.

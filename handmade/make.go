@@ -61,6 +61,7 @@ type Version struct {
 	Allowed    func(app string) error // whether the caller may change an app; empty: one of the namespace
 	Actor      string
 	Owner      landfall.Digest // of whose token the uploads are
+	Key        string          // names what is made, which is made once; small letters and digits; empty: nothing does
 }
 
 // Made is what became of it: a version at once, or the run that makes it.
@@ -77,6 +78,9 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	if err := v.check(); err != nil {
 		return Made{}, err
 	}
+	if made, there, err := m.earlier(ctx, v); err != nil || there {
+		return made, err
+	}
 	app, latest, err := m.owner(ctx, v)
 	if err != nil {
 		return Made{}, err
@@ -88,6 +92,7 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	hand := deploy.HandVersion{
 		NewVersion:  landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description},
 		Environment: v.Environment, Entrypoint: v.Entrypoint, Unreleased: v.NoRelease || app.OfNamespace(),
+		Key: v.Key,
 	}
 	if v.Package.Name != "" {
 		if hand.Package, err = versioning.Find(ctx, m.DB, v.Namespace, landfall.PackageUnit, v.Package); err != nil {
@@ -97,6 +102,66 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	}
 	made, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
 	return Made{Version: made}, err
+}
+
+// reference returns the reference of the commit that a key makes.
+func (v Version) reference() landfall.RefName { return landfall.RefName(landfall.ApplyPrefix + v.Key) }
+
+// earlier returns what was made by the key already, and whether something was.
+func (m *Maker) earlier(ctx context.Context, v Version) (made Made, there bool, err error) {
+	if v.Key == "" {
+		return made, false, nil
+	}
+	row, err := m.DB.UnitInNamespace(ctx, v.Namespace, v.Unit)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return made, false, err
+	}
+	var apps []landfall.App
+	for _, find := range []func() (landfall.App, error){
+		func() (landfall.App, error) { return m.DB.App(ctx, row.App) },
+		func() (landfall.App, error) { return m.DB.AppByName(ctx, v.Namespace) },
+	} {
+		app, err := find()
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return made, false, err
+		}
+		if err == nil {
+			apps = append(apps, app)
+		}
+	}
+	for _, app := range apps {
+		if made, there, err = m.earlierOf(ctx, app, row, v); err != nil || there {
+			return made, there, err
+		}
+	}
+	return made, false, nil
+}
+
+// earlierOf is earlier for an app that may own what was made.
+func (m *Maker) earlierOf(ctx context.Context, app landfall.App, row store.Unit, v Version) (made Made, there bool,
+	err error) {
+	head, err := m.DB.Head(ctx, app.ID, v.reference())
+	if err == nil {
+		runs, err := m.DB.RunsOfCommit(ctx, app.ID, head.SHA)
+		if err != nil || len(runs) == 0 {
+			return made, false, err
+		}
+		return Made{Run: runs[0].ID}, true, nil
+	}
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return made, false, err
+	}
+	units, err := m.DB.GroupUnits(ctx, app.ID, deploy.KeyUID(app, v.Key, 0))
+	if err != nil {
+		return made, false, err
+	}
+	for _, u := range units {
+		if u.UnitID == row.ID {
+			made.Version, err = m.DB.VersionByNumber(ctx, row.ID, u.Number)
+			return made, err == nil, landfall.Ignore(err, landfall.NotFound)
+		}
+	}
+	return made, false, nil
 }
 
 func (v Version) hasContent() bool { return v.Code != nil || v.Source != nil || v.Deployment != nil }
@@ -242,7 +307,7 @@ type commit struct {
 }
 
 func newCommit(app landfall.App, v Version) *commit {
-	id := strings.ToLower(rand.Text()) // also in the message: two versions that a second makes are two commits
+	id := cmp.Or(v.Key, strings.ToLower(rand.Text())) // also in the message: two versions that a second makes are two commits
 	return &commit{app: app, NewCommit: remote.NewCommit{
 		Ref: landfall.RefName(landfall.ApplyPrefix + id), Author: v.Actor,
 		Message: fmt.Sprintf("Make a version of the %s\n\n%s", v.Unit, id),

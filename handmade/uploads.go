@@ -1,6 +1,7 @@
 package handmade
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
@@ -38,8 +39,9 @@ type Upload struct {
 // keep is how long an upload stays after its last part came.
 const keep = 24 * time.Hour
 
-// Begin makes room for a file. Invalid when it is larger than one may be.
-func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Digest) (Upload, error) {
+// Begin makes room for a file. It has the given id, of the form of uploadID; for an empty one, a new one. When there is one
+// of that id, that is returned. Invalid when it is larger than one may be.
+func (u *Uploads) Begin(id string, owner landfall.Digest, size int64, digest landfall.Digest) (Upload, error) {
 	const op landfall.Op = "handmade.Begin"
 	if _, err := landfall.ParseDigest(string(digest)); err != nil {
 		return Upload{}, err
@@ -47,6 +49,9 @@ func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Diges
 	if size < 1 || size > u.MaxBytes {
 		return Upload{}, landfall.Errorf(op, landfall.Invalid, "an upload has from 1 to %d bytes, and this one %d",
 			u.MaxBytes, size)
+	}
+	if earlier, err := u.Find(owner, id); id != "" && err == nil {
+		return earlier, nil
 	}
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
@@ -57,7 +62,7 @@ func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Diges
 	if err := u.checkRoom(size); err != nil {
 		return Upload{}, err
 	}
-	up := Upload{ID: strings.ToLower(rand.Text()), Owner: owner, Digest: digest, Size: size}
+	up := Upload{ID: cmp.Or(id, strings.ToLower(rand.Text())), Owner: owner, Digest: digest, Size: size}
 	about, err := json.Marshal(up)
 	if err != nil {
 		return up, err

@@ -60,6 +60,13 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 			return err
 		}
 	}
+	const keptKeys = 24 * time.Hour
+	err := u.forgetAll(ctx, "keys of requests", func(tx *store.Tx) (int, error) {
+		return tx.ForgetKeys(ctx, now.Add(-keptKeys), forgetBatch)
+	})
+	if err != nil {
+		return err
+	}
 	return u.forgetOrphans(ctx)
 }
 

@@ -39,8 +39,10 @@ type problem struct {
 // Do sends a request with an optional JSON body and decodes the JSON answer into out, if out is not nil. path begins
 // with "/" and is below /api/v1. An error is the server's *landfall.Error, with its Kind; Unavailable when the server
 // cannot be reached.
+//
+// What makes something has a key, and is sent again when the connection breaks: nothing is made twice by it.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any) error {
-	resp, err := c.send(ctx, method, path, body, "application/json")
+	resp, err := c.sendAgain(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -176,7 +178,11 @@ func (c *Client) send(ctx context.Context, method, path string, body any, accept
 // accepted is askWith, with the server's error for an answer that is one.
 func (c *Client) accepted(ctx context.Context, method, path string, body io.Reader,
 	headers http.Header) (*http.Response, error) {
-	resp, err := c.askWith(ctx, method, path, body, headers)
+	return answered(c.askWith(ctx, method, path, body, headers))
+}
+
+// answered returns the server's error for an answer that is one.
+func answered(resp *http.Response, err error) (*http.Response, error) {
 	if err == nil && resp.StatusCode >= http.StatusBadRequest {
 		defer func() { _ = resp.Body.Close() }()
 		return nil, problemOf(resp)

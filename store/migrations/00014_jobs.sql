@@ -33,7 +33,22 @@ CREATE TABLE function_hooks (
 CREATE INDEX function_hooks_unit ON function_hooks (unit, number);
 CREATE INDEX function_hooks_created ON function_hooks (created, id);
 
+-- Requests that make something and have a key, so that they can be sent again. They are kept for a day.
+CREATE TABLE idempotency_keys (
+    token    TEXT NOT NULL,   -- its hash
+    key      TEXT NOT NULL,   -- its digest
+    request  TEXT NOT NULL,   -- digest of what was asked for
+    status   BIGINT NOT NULL, -- of the answer; 0: there is none yet
+    type     TEXT NOT NULL,
+    location TEXT NOT NULL,
+    answer   TEXT NOT NULL,   -- sealed, in base64: it may be the only place of a secret
+    created  BIGINT NOT NULL,
+    PRIMARY KEY (token, key)
+);
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created);
+
 -- +goose Down
 
+DROP TABLE idempotency_keys;
 DROP TABLE function_hooks;
 DROP TABLE function_jobs;
