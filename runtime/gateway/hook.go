@@ -18,7 +18,7 @@ func (g *Gateway) Hook(w http.ResponseWriter, r *http.Request) {
 }
 
 // hook answers as Hook, and returns the app that it was for; none when there is no such webhook.
-func (g *Gateway) hook(w http.ResponseWriter, r *http.Request, _ *registry.Table) (app string) {
+func (g *Gateway) hook(w *page.Writer, r *http.Request, _ *registry.Table) (app string) {
 	key, _ := strings.CutPrefix(r.URL.Path, landfall.HookPath)
 	if g.hooks == nil || key == "" {
 		page.Write(w, r, pageNoHook())
