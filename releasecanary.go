@@ -17,20 +17,20 @@ type ReleaseCanary struct {
 	Started   time.Time
 	Next      time.Time // when it goes on, if enough is known by then
 	Ended     time.Time // zero while it runs
-	State     CanaryState
+	State     ReleaseCanaryState
 	Reason    string // why it is in that state
 }
 
-// CanaryState is how far a canary of a release came.
-type CanaryState string
+// ReleaseCanaryState is how far a canary of a release came.
+type ReleaseCanaryState string
 
 // The states. All but the first are final.
 const (
-	CanaryRunning  CanaryState = "running"
-	CanaryLive     CanaryState = "live"     // it became live
-	CanaryReturned CanaryState = "returned" // it failed too often, and visitors are back at the live release
-	CanaryStopped  CanaryState = "stopped"  // by hand
-	CanaryEnded    CanaryState = "ended"    // by what happened to the app: a push, a rollback, a promotion
+	ReleaseCanaryRunning  ReleaseCanaryState = "running"
+	ReleaseCanaryLive     ReleaseCanaryState = "live"     // it became live
+	ReleaseCanaryReturned ReleaseCanaryState = "returned" // it failed too often, and visitors are back at the live release
+	ReleaseCanaryStopped  ReleaseCanaryState = "stopped"  // by hand
+	ReleaseCanaryEnded    ReleaseCanaryState = "ended"    // by what happened to the app: a push, a rollback, a promotion
 )
 
 // CanaryFigures count what visitors asked for while a canary runs, and how much of it failed: an error of the server,
@@ -40,11 +40,11 @@ type CanaryFigures struct {
 	Failures int64 `json:"failures"`
 }
 
-// CanaryStep is one thing that happened to a canary of a release.
-type CanaryStep struct {
+// ReleaseCanaryStep is one thing that happened to a canary of a release.
+type ReleaseCanaryStep struct {
 	At     time.Time
 	Weight int // from then on
-	State  CanaryState
+	State  ReleaseCanaryState
 	Reason string
 	Actor  string // empty: it went by itself
 	Canary CanaryFigures

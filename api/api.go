@@ -156,7 +156,7 @@ func Register(h huma.API, c Config) {
 	a.registerHistory(h)
 	a.registerRuns(h)
 	a.registerReleases(h)
-	a.registerCanaries(h)
+	a.registerReleaseCanaries(h)
 	a.registerVersions(h)
 	a.registerAliases(h)
 	a.registerFiles(h)

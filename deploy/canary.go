@@ -23,17 +23,13 @@ const CanaryReason = "canary"
 
 // StartCanary lets a share of the visitors of an app's live address get another release whole. Invalid when a number is
 // out of its bounds. Conflict when nothing is live, when the release is live or expired, when live is held, and while
-// another canary of the app runs.
+// another canary of the app runs; also when the release could not become live in the end.
 func StartCanary(ctx context.Context, tx *store.Tx, app landfall.App, c landfall.ReleaseCanary, by Mover) error {
 	const op landfall.Op = "deploy.StartCanary"
 	if err := checkCanary(c); err != nil {
 		return err
 	}
-	r, err := tx.Release(ctx, app.ID, c.Release)
-	if err != nil {
-		return err
-	}
-	switch running, err := tx.RunningCanary(ctx, app.ID); {
+	switch running, err := tx.RunningReleaseCanary(ctx, app.ID); {
 	case landfall.Ignore(err, landfall.NotFound) != nil:
 		return err
 	case err == nil:
@@ -47,17 +43,13 @@ func StartCanary(ctx context.Context, tx *store.Tx, app landfall.App, c landfall
 	case app.Held:
 		return landfall.Errorf(op, landfall.Conflict, "live is held at %s, and a canary would move it in the end; let it go "+
 			"first: landfall release resume %s", app.Live, app.Name)
-	case !r.Expired.IsZero():
-		return landfall.Errorf(op, landfall.Conflict,
-			"release %[1]s is expired; make it accessible again with: landfall release create %[2]s --version %[1]s",
-			c.Release, app.Name)
 	}
-	if err := checkSecrets(ctx, tx, app.ID, c.Release); err != nil {
+	if _, err := canBeLive(ctx, tx, app, c.Release); err != nil {
 		return err
 	}
 	c.ID, c.App, c.Key, c.Actor = rand.Text(), app.ID, rand.Text(), by.Actor
 	c.Started, c.Next = by.At, by.At.Add(c.Interval)
-	return putCanary(ctx, tx, c, landfall.CanaryRunning, by, landfall.CanaryFigures{}, landfall.CanaryFigures{})
+	return putCanary(ctx, tx, c, landfall.ReleaseCanaryRunning, by, landfall.CanaryFigures{}, landfall.CanaryFigures{})
 }
 
 func checkCanary(c landfall.ReleaseCanary) error {
@@ -79,12 +71,12 @@ func checkCanary(c landfall.ReleaseCanary) error {
 }
 
 // EndCanary ends the canary of an app that runs: all visitors get live again. It reports false when none runs.
-func EndCanary(ctx context.Context, tx *store.Tx, app string, state landfall.CanaryState, by Mover) (bool, error) {
-	c, err := tx.RunningCanary(ctx, app)
+func EndCanary(ctx context.Context, tx *store.Tx, app string, state landfall.ReleaseCanaryState, by Mover) (bool, error) {
+	c, err := tx.RunningReleaseCanary(ctx, app)
 	if err != nil {
 		return false, landfall.Ignore(err, landfall.NotFound)
 	}
-	newer, live, err := tx.CanaryFigures(ctx, c.ID)
+	newer, live, err := tx.ReleaseCanaryFigures(ctx, c.ID)
 	if err != nil {
 		return false, err
 	}
@@ -93,16 +85,16 @@ func EndCanary(ctx context.Context, tx *store.Tx, app string, state landfall.Can
 }
 
 // putCanary stores a canary and what happened to it.
-func putCanary(ctx context.Context, tx *store.Tx, c landfall.ReleaseCanary, state landfall.CanaryState, by Mover,
+func putCanary(ctx context.Context, tx *store.Tx, c landfall.ReleaseCanary, state landfall.ReleaseCanaryState, by Mover,
 	newer, live landfall.CanaryFigures) error {
 	c.State, c.Reason = state, by.Reason
-	if state != landfall.CanaryRunning {
+	if state != landfall.ReleaseCanaryRunning {
 		c.Ended, c.Next = by.At, time.Time{}
 	}
 	if err := tx.PutReleaseCanary(ctx, c); err != nil {
 		return err
 	}
-	return tx.CreateCanaryStep(ctx, c.ID, landfall.CanaryStep{At: by.At, Weight: c.Weight, State: state,
+	return tx.CreateReleaseCanaryStep(ctx, c.ID, landfall.ReleaseCanaryStep{At: by.At, Weight: c.Weight, State: state,
 		Reason: by.Reason, Actor: by.Actor, Canary: newer, Live: live})
 }
 
@@ -110,7 +102,7 @@ func putCanary(ctx context.Context, tx *store.Tx, c landfall.ReleaseCanary, stat
 // share. It returns as soon as the figures say so, and grows by a step when its interval is over, until the release is
 // live. While live is held, it does not grow.
 func DriveCanary(ctx context.Context, tx *store.Tx, appID string, now time.Time) (changed bool, err error) {
-	c, err := tx.RunningCanary(ctx, appID)
+	c, err := tx.RunningReleaseCanary(ctx, appID)
 	if err != nil {
 		return false, landfall.Ignore(err, landfall.NotFound)
 	}
@@ -118,7 +110,7 @@ func DriveCanary(ctx context.Context, tx *store.Tx, appID string, now time.Time)
 	if err != nil {
 		return false, err
 	}
-	newer, live, err := tx.CanaryFigures(ctx, c.ID)
+	newer, live, err := tx.ReleaseCanaryFigures(ctx, c.ID)
 	if err != nil {
 		return false, err
 	}
@@ -131,10 +123,10 @@ func DriveCanary(ctx context.Context, tx *store.Tx, appID string, now time.Time)
 		return false, nil
 	case canary.Advance:
 		c.Weight, c.Next = decided.Weight, now.Add(c.Interval)
-		err = putCanary(ctx, tx, c, landfall.CanaryRunning, by, newer, live)
+		err = putCanary(ctx, tx, c, landfall.ReleaseCanaryRunning, by, newer, live)
 	case canary.Return:
 		c.Weight = 0
-		err = putCanary(ctx, tx, c, landfall.CanaryReturned, by, newer, live)
+		err = putCanary(ctx, tx, c, landfall.ReleaseCanaryReturned, by, newer, live)
 	case canary.Done:
 		err = finishCanary(ctx, tx, &app, c, by, newer, live)
 	}
@@ -145,17 +137,17 @@ func DriveCanary(ctx context.Context, tx *store.Tx, appID string, now time.Time)
 }
 
 // finishCanary makes the release of a canary live. When it cannot be live, as without a secret that was revoked, the
-// canary returns.
+// canary returns, and says why.
 func finishCanary(ctx context.Context, tx *store.Tx, app *landfall.App, c landfall.ReleaseCanary, by Mover,
 	newer, live landfall.CanaryFigures) error {
-	state := landfall.CanaryLive
+	state := landfall.ReleaseCanaryLive
 	c.Weight = allVisitors
-	if err := checkSecrets(ctx, tx, app.ID, c.Release); landfall.Is(err, landfall.Conflict) {
-		state, c.Weight, by.Reason = landfall.CanaryReturned, 0, landfall.MessageOf(err)
+	if _, err := canBeLive(ctx, tx, *app, c.Release); landfall.Is(err, landfall.Conflict) {
+		state, c.Weight, by.Reason = landfall.ReleaseCanaryReturned, 0, landfall.MessageOf(err)
 	} else if err != nil {
 		return err
 	}
-	if err := putCanary(ctx, tx, c, state, by, newer, live); err != nil || state != landfall.CanaryLive {
+	if err := putCanary(ctx, tx, c, state, by, newer, live); err != nil || state != landfall.ReleaseCanaryLive {
 		return err
 	}
 	return MoveLive(ctx, tx, app, c.Release, Mover{Actor: c.Actor, Reason: CanaryReason, At: by.At})

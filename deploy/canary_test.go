@@ -32,14 +32,14 @@ func (s *shop) tryCanary(t *testing.T, c landfall.ReleaseCanary) error {
 // answer counts requests at one of two gateways: of the canary and of live, and how many of them failed.
 func (s *shop) answer(t *testing.T, gateway string, canary, failed, live, liveFailed int64) {
 	t.Helper()
-	c := testkit.Must(s.db.LastCanary(t.Context(), s.app.ID))(t)
+	c := testkit.Must(s.db.LastReleaseCanary(t.Context(), s.app.ID))(t)
 	s.update(t, func(tx *store.Tx) error {
-		err := tx.AddCanaryCounts(t.Context(), c.ID, gateway, true,
+		err := tx.AddReleaseCanaryCounts(t.Context(), c.ID, gateway, true,
 			landfall.CanaryFigures{Requests: canary, Failures: failed})
 		if err != nil {
 			return err
 		}
-		return tx.AddCanaryCounts(t.Context(), c.ID, gateway, false,
+		return tx.AddReleaseCanaryCounts(t.Context(), c.ID, gateway, false,
 			landfall.CanaryFigures{Requests: live, Failures: liveFailed})
 	})
 }
@@ -53,7 +53,7 @@ func (s *shop) after(t *testing.T, d time.Duration) landfall.ReleaseCanary {
 		return err
 	})
 	s.app = testkit.Must(s.db.App(t.Context(), s.app.ID))(t)
-	return testkit.Must(s.db.LastCanary(t.Context(), s.app.ID))(t)
+	return testkit.Must(s.db.LastReleaseCanary(t.Context(), s.app.ID))(t)
 }
 
 // two makes a shop in which a is live, and b can be.
@@ -78,11 +78,11 @@ func TestCanaryBecomesLive(t *testing.T) {
 		testkit.Same(t, "after an interval", s.after(t, 5*time.Minute).Weight, weight)
 	}
 	c := s.after(t, time.Hour)
-	testkit.Same(t, "the state", c.State, landfall.CanaryLive)
+	testkit.Same(t, "the state", c.State, landfall.ReleaseCanaryLive)
 	testkit.Same(t, "live", s.stored(t).Live, "b")
 	move := testkit.Must(s.db.Moves(t.Context(), "app", landfall.LivePointer, 1))(t)[0]
 	testkit.Same(t, "why live moved", move.Actor+": "+move.Reason, "ada: canary")
-	steps := testkit.Must(s.db.CanarySteps(t.Context(), c.ID))(t)
+	steps := testkit.Must(s.db.ReleaseCanarySteps(t.Context(), c.ID))(t)
 	testkit.Same(t, "the steps", len(steps), 1+len(want))
 	testkit.Same(t, "the figures that decided", steps[0].Canary, landfall.CanaryFigures{Requests: 100, Failures: 1})
 	testkit.Same(t, "those of live", steps[0].Live, landfall.CanaryFigures{Requests: 990, Failures: 9})
@@ -93,15 +93,15 @@ func TestCanaryReturns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		newer, failed, live, liveFailed int64
-		want                            landfall.CanaryState
+		want                            landfall.ReleaseCanaryState
 	}{
-		"more than a percent worse":     {1000, 31, 1000, 20, landfall.CanaryReturned},
-		"a percent worse":               {1000, 30, 1000, 20, landfall.CanaryRunning},
-		"as bad as live":                {100, 100, 900, 900, landfall.CanaryRunning},
-		"few requests say nothing":      {99, 99, 1000, 0, landfall.CanaryRunning},
-		"as many as are needed":         {100, 2, 1000, 0, landfall.CanaryReturned},
-		"nobody asks for live":          {100, 2, 0, 0, landfall.CanaryReturned},
-		"better than live, which fails": {100, 0, 100, 50, landfall.CanaryRunning},
+		"more than a percent worse":     {1000, 31, 1000, 20, landfall.ReleaseCanaryReturned},
+		"a percent worse":               {1000, 30, 1000, 20, landfall.ReleaseCanaryRunning},
+		"as bad as live":                {100, 100, 900, 900, landfall.ReleaseCanaryRunning},
+		"few requests say nothing":      {99, 99, 1000, 0, landfall.ReleaseCanaryRunning},
+		"as many as are needed":         {100, 2, 1000, 0, landfall.ReleaseCanaryReturned},
+		"nobody asks for live":          {100, 2, 0, 0, landfall.ReleaseCanaryReturned},
+		"better than live, which fails": {100, 0, 100, 50, landfall.ReleaseCanaryRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +111,7 @@ func TestCanaryReturns(t *testing.T) {
 			got := s.after(t, time.Second)
 			testkit.Same(t, "the state", got.State, c.want)
 			testkit.Same(t, "live", s.stored(t).Live, "a")
-			if c.want == landfall.CanaryReturned {
+			if c.want == landfall.ReleaseCanaryReturned {
 				testkit.Same(t, "the weight", got.Weight, 0)
 				testkit.Same(t, "the end", got.Ended, s.now)
 				testkit.Same(t, "it stays so", s.after(t, time.Hour), got)
@@ -151,10 +151,10 @@ func TestCanaryEnds(t *testing.T) {
 			s.start(t, "b")
 			s.answer(t, "one", 7, 1, 70, 2)
 			s.update(t, func(tx *store.Tx) error { return end(t, s, tx) })
-			c := testkit.Must(s.db.LastCanary(t.Context(), "app"))(t)
-			testkit.Same(t, "the state", c.State, landfall.CanaryEnded)
+			c := testkit.Must(s.db.LastReleaseCanary(t.Context(), "app"))(t)
+			testkit.Same(t, "the state", c.State, landfall.ReleaseCanaryEnded)
 			testkit.Same(t, "the reason", c.Reason, reason)
-			step := testkit.Must(s.db.CanarySteps(t.Context(), c.ID))(t)[0]
+			step := testkit.Must(s.db.ReleaseCanarySteps(t.Context(), c.ID))(t)[0]
 			testkit.Same(t, "who", step.Actor, "ada")
 			testkit.Same(t, "the figures", step.Canary, landfall.CanaryFigures{Requests: 7, Failures: 1})
 			testkit.Same(t, "it does not go on", s.after(t, time.Hour), c)
@@ -177,7 +177,7 @@ func TestCanaryOfHeldApp(t *testing.T) {
 	testkit.Same(t, "the weight after that", s.after(t, time.Second).Weight, 30)
 	hold(true)
 	s.answer(t, "one", 0, 100, 0, 0)
-	testkit.Same(t, "the state when it fails", s.after(t, time.Second).State, landfall.CanaryReturned)
+	testkit.Same(t, "the state when it fails", s.after(t, time.Second).State, landfall.ReleaseCanaryReturned)
 }
 
 // A canary that cannot be is refused with what to do, and changes nothing.
@@ -204,7 +204,7 @@ func TestCanaryRefused(t *testing.T) {
 	s.update(t, func(tx *store.Tx) error { return deploy.Hold(t.Context(), tx, &s.app, true) })
 	testkit.Kind(t, "while live is held", s.tryCanary(t, plan("b")), landfall.Conflict, "landfall release resume shop")
 	s.update(t, func(tx *store.Tx) error { return deploy.Hold(t.Context(), tx, &s.app, false) })
-	if running := testkit.Must(s.db.RunningCanaries(t.Context()))(t); len(running) != 0 {
+	if running := testkit.Must(s.db.RunningReleaseCanaries(t.Context()))(t); len(running) != 0 {
 		t.Errorf("got %v, want that none runs", running)
 	}
 

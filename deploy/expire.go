@@ -92,7 +92,7 @@ func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.T
 		return nil, err
 	}
 	held[previous] = true
-	running, err := tx.RunningCanary(ctx, app.ID)
+	running, err := tx.RunningReleaseCanary(ctx, app.ID)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 		return landfall.Errorf(op, landfall.Conflict,
 			"release %s is live; make another live first: landfall release live %s RELEASE", id, app.Name)
 	}
-	running, err := tx.RunningCanary(ctx, app.ID)
+	running, err := tx.RunningReleaseCanary(ctx, app.ID)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return err
 	}

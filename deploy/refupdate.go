@@ -92,7 +92,7 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 	if !release {
 		return nil
 	}
-	if _, err := EndCanary(ctx, u.Tx, u.App.ID, landfall.CanaryEnded, by); err != nil {
+	if _, err := EndCanary(ctx, u.Tx, u.App.ID, landfall.ReleaseCanaryEnded, by); err != nil {
 		return err
 	}
 	switch {

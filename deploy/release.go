@@ -56,25 +56,14 @@ func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.L
 // when a secret that it needs was revoked or deleted, or when it asks for more than the plan of the namespace has, which
 // may have been lowered since. A canary that runs ends.
 func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
-	const op landfall.Op = "deploy.MoveLive"
-	if _, err := EndCanary(ctx, tx, app.ID, landfall.CanaryEnded, by); err != nil {
+	if _, err := EndCanary(ctx, tx, app.ID, landfall.ReleaseCanaryEnded, by); err != nil {
 		return err
 	}
 	if app.Live == to {
 		return nil
 	}
-	r, err := tx.Release(ctx, app.ID, to)
+	r, err := canBeLive(ctx, tx, *app, to)
 	if err != nil {
-		return err
-	}
-	if !r.Expired.IsZero() {
-		return landfall.Errorf(op, landfall.Conflict,
-			"release %s is expired; make it accessible again with: landfall release create %s --version %s", to, app.Name, to)
-	}
-	if err := checkSecrets(ctx, tx, app.ID, to); err != nil {
-		return err
-	}
-	if err := CheckRelease(ctx, tx, *app, to); err != nil {
 		return err
 	}
 	if !r.WasLive {
@@ -88,6 +77,22 @@ func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 	}
 	app.Live = to
 	return tx.UpdateApp(ctx, *app)
+}
+
+// canBeLive returns a release. Conflict when it cannot be live, as MoveLive says.
+func canBeLive(ctx context.Context, tx *store.Tx, app landfall.App, uid landfall.UID) (landfall.Release, error) {
+	r, err := tx.Release(ctx, app.ID, uid)
+	if err != nil {
+		return r, err
+	}
+	if !r.Expired.IsZero() {
+		return r, landfall.Errorf("deploy.MoveLive", landfall.Conflict,
+			"release %s is expired; make it accessible again with: landfall release create %s --version %s", uid, app.Name, uid)
+	}
+	if err := checkSecrets(ctx, tx, app.ID, uid); err != nil {
+		return r, err
+	}
+	return r, CheckRelease(ctx, tx, app, uid)
 }
 
 // Promote makes a release live by hand and ends a hold.

@@ -35,7 +35,7 @@ func Unpublish(ctx context.Context, tx *store.Tx, app *landfall.App, by Mover) (
 			return was, err
 		}
 	}
-	if _, err := EndCanary(ctx, tx, app.ID, landfall.CanaryEnded, by); err != nil {
+	if _, err := EndCanary(ctx, tx, app.ID, landfall.ReleaseCanaryEnded, by); err != nil {
 		return was, err
 	}
 	app.Live, app.Held = "", false

@@ -323,7 +323,7 @@ func (s *serving) recordCanaries(ctx context.Context) error {
 	write := func(ctx context.Context, counts []split.Count) error {
 		return s.db.Update(ctx, func(tx *store.Tx) error {
 			for _, c := range counts {
-				err := tx.AddCanaryCounts(ctx, c.Canary, s.process, c.Newer,
+				err := tx.AddReleaseCanaryCounts(ctx, c.Canary, s.process, c.Newer,
 					landfall.CanaryFigures{Requests: c.Requests, Failures: c.Failures})
 				if err != nil {
 					return err

@@ -93,7 +93,7 @@ const CanariesEvery = time.Second
 // DriveCanaries does what is due for the canaries of releases that run, each in a transaction of its own. One that
 // cannot go on keeps no other from it.
 func (u *Upkeep) DriveCanaries(ctx context.Context) error {
-	running, err := u.DB.RunningCanaries(ctx)
+	running, err := u.DB.RunningReleaseCanaries(ctx)
 	if err != nil {
 		return err
 	}

@@ -116,11 +116,11 @@ func TestCanary(t *testing.T) {
 		if err := deploy.StartCanary(t.Context(), tx, app, plan, by); err != nil {
 			return err
 		}
-		c, err := tx.RunningCanary(t.Context(), app.ID)
+		c, err := tx.RunningReleaseCanary(t.Context(), app.ID)
 		if err != nil {
 			return err
 		}
-		return tx.AddCanaryCounts(t.Context(), c.ID, "one", true, landfall.CanaryFigures{Requests: 300, Failures: 2})
+		return tx.AddReleaseCanaryCounts(t.Context(), c.ID, "one", true, landfall.CanaryFigures{Requests: 300, Failures: 2})
 	})
 	p.want(p.get("/apps/shop"), http.StatusOK, `<progress max="100" value="10"`, "2 of 300", "a new checkout, by ada",
 		"/apps/shop/promote?release=aaaaaaaa", "20% more every 1h0m0s")

@@ -59,7 +59,7 @@ func TestCanaryOfARelease(t *testing.T) {
 		return s.ShowApp("shop").Live == one
 	})
 	c := canaryOf(t, s)
-	testkit.Equal(t, "the state", c.State, landfall.CanaryLive)
+	testkit.Equal(t, "the state", c.State, landfall.ReleaseCanaryLive)
 	testkit.Equal(t, "whether enough was asked for", c.History[0].Canary.Requests >= 100, true)
 	testkit.Equal(t, "the cookie after it", s.Get(s.At("shop", "/")).Header.Get("Set-Cookie"), "")
 	testkit.Equal(t, "why live moved", site.List[client.Move](s, "/apps/shop/moves?limit=1")[0].Reason, "canary")

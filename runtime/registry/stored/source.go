@@ -145,7 +145,7 @@ func (r tableReader) app(ctx context.Context, app landfall.App) (registry.App, e
 // canary adds the canary of an app that runs. To the times until when releases were live it adds when canaries of them
 // ended: pages of those may be open, too.
 func (r tableReader) canary(ctx context.Context, a *registry.App, until map[landfall.UID]time.Time) error {
-	ended, err := r.CanaryUntil(ctx, a.ID)
+	ended, err := r.ReleaseCanaryUntil(ctx, a.ID)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (r tableReader) canary(ctx context.Context, a *registry.App, until map[land
 			until[release] = at
 		}
 	}
-	c, err := r.RunningCanary(ctx, a.ID)
+	c, err := r.RunningReleaseCanary(ctx, a.ID)
 	if err == nil {
 		a.Canary = &registry.Canary{ID: c.ID, Release: c.Release, Weight: c.Weight, Key: c.Key}
 	}

@@ -14,24 +14,24 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-func (a *api) registerCanaries(h huma.API) {
+func (a *api) registerReleaseCanaries(h huma.API) {
 	const path = "/apps/{app}/canary"
 	registerOn(a, h, reading("show-release-canary", path,
-		"The canary of a release that runs, or else the last one, with what happened to it"), a.canary)
+		"The canary of a release that runs, or else the last one, with what happened to it"), a.releaseCanary)
 	registerOn(a, h, deploying("start-release-canary", http.MethodPut, path,
 		"Let a share of the visitors of the live address get another release whole"), a.startCanary)
 	registerOn(a, h, deploying("stop-release-canary", http.MethodDelete, path,
 		"End the canary of a release that runs: all visitors get live"), a.stopCanary)
 }
 
-func (a *api) canary(ctx context.Context, app landfall.App, _ *AppPath) (*body[client.ReleaseCanary], error) {
-	return answer(a.canaryOf(ctx, app))
+func (a *api) releaseCanary(ctx context.Context, app landfall.App, _ *AppPath) (*body[client.ReleaseCanary], error) {
+	return answer(a.releaseCanaryOf(ctx, app))
 }
 
-// canaryOf returns the canary of a release of an app that runs, or else the last one.
-func (a *api) canaryOf(ctx context.Context, app landfall.App) (shown client.ReleaseCanary, err error) {
+// releaseCanaryOf returns the canary of a release of an app that runs, or else the last one.
+func (a *api) releaseCanaryOf(ctx context.Context, app landfall.App) (shown client.ReleaseCanary, err error) {
 	err = a.DB.Snapshot(ctx, func(at *store.Snapshot) error {
-		c, err := at.LastCanary(ctx, app.ID)
+		c, err := at.LastReleaseCanary(ctx, app.ID)
 		if landfall.Is(err, landfall.NotFound) {
 			return landfall.Errorf("api", landfall.NotFound, "no release of %[1]s has been a canary; begin with: landfall "+
 				"release canary %[1]s RELEASE", app.Name)
@@ -43,7 +43,7 @@ func (a *api) canaryOf(ctx context.Context, app landfall.App) (shown client.Rele
 		if err != nil {
 			return err
 		}
-		steps, err := at.CanarySteps(ctx, c.ID)
+		steps, err := at.ReleaseCanarySteps(ctx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -51,12 +51,12 @@ func (a *api) canaryOf(ctx context.Context, app landfall.App) (shown client.Rele
 			App: app.Name, Release: c.Release, Live: now.Live, State: c.State, Reason: c.Reason, Weight: c.Weight, Step: c.Step,
 			Interval: c.Interval.String(), Threshold: c.Threshold, Actor: c.Actor, Started: c.Started, Next: c.Next,
 			Ended: c.Ended, URL: a.ReleaseURL(app.Name, c.Release), Held: now.Held && c.Ended.IsZero(),
-			History: make([]client.CanaryStep, len(steps)),
+			History: make([]client.ReleaseCanaryStep, len(steps)),
 		}
 		for i, s := range steps {
-			shown.History[i] = client.CanaryStep(s)
+			shown.History[i] = client.ReleaseCanaryStep(s)
 		}
-		shown.Canary, shown.LiveSide, err = at.CanaryFigures(ctx, c.ID)
+		shown.Canary, shown.LiveSide, err = at.ReleaseCanaryFigures(ctx, c.ID)
 		return err
 	})
 	return shown, err
@@ -86,7 +86,7 @@ func (a *api) startCanary(ctx context.Context, app landfall.App, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return answer(a.canaryOf(ctx, app))
+	return answer(a.releaseCanaryOf(ctx, app))
 }
 
 // checkCookies fails with Conflict where browsers would not keep the cookie of the choice, and each file of a page could
@@ -105,7 +105,7 @@ func (a *api) stopCanary(ctx context.Context, app landfall.App, in *struct {
 	Reason string `query:"reason" maxLength:"500" doc:"kept in the history"`
 }) (*body[client.ReleaseCanary], error) {
 	_, err := a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
-		ended, err := deploy.EndCanary(ctx, tx, app.ID, landfall.CanaryStopped, a.mover(ctx, in.Reason, "stopped"))
+		ended, err := deploy.EndCanary(ctx, tx, app.ID, landfall.ReleaseCanaryStopped, a.mover(ctx, in.Reason, "stopped"))
 		if err == nil && !ended {
 			return landfall.Errorf("api", landfall.NotFound, "no canary of a release of %s runs", app.Name)
 		}
@@ -114,5 +114,5 @@ func (a *api) stopCanary(ctx context.Context, app landfall.App, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return answer(a.canaryOf(ctx, app))
+	return answer(a.releaseCanaryOf(ctx, app))
 }

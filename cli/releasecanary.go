@@ -27,13 +27,13 @@ func (c *Call) releaseCanary() *cobra.Command {
 				return Invalid("--stop ends the canary that runs, and takes no release")
 			case stop:
 				query := queryOf(map[string]string{"reason": plan.Reason}).Encode()
-				return ask(ctx, cl, http.MethodDelete, appPath(in, "canary")+"?"+query, nil, c.showCanary)
+				return ask(ctx, cl, http.MethodDelete, appPath(in, "canary")+"?"+query, nil, c.showReleaseCanary)
 			case in["release"] == "":
-				return ask(ctx, cl, http.MethodGet, appPath(in, "canary"), nil, c.showCanary)
+				return ask(ctx, cl, http.MethodGet, appPath(in, "canary"), nil, c.showReleaseCanary)
 			}
 			plan.Release, plan.Interval = in["release"], interval.String()
 			plan.Threshold = &threshold
-			return ask(ctx, cl, http.MethodPut, appPath(in, "canary"), plan, c.showCanary)
+			return ask(ctx, cl, http.MethodPut, appPath(in, "canary"), plan, c.showReleaseCanary)
 		})
 	cmd.Long = `Let a share of the visitors of the live address get another release whole.
 
@@ -51,7 +51,7 @@ Schedules and queues stay with live. Without a release the command shows the can
 	return cmd
 }
 
-func (c *Call) showCanary(canary client.ReleaseCanary) error {
+func (c *Call) showReleaseCanary(canary client.ReleaseCanary) error {
 	percent := func(n int) string { return strconv.Itoa(n) + "%" }
 	return c.Print(canary, func(t *Table) {
 		t.field("app", canary.App)
