@@ -67,8 +67,8 @@ func (q queries) ReleaseCanaryUntil(ctx context.Context, app string) (map[landfa
 	return until, err
 }
 
-// AddReleaseCanaryCounts adds what a process counted of a canary's release, or of the live one beside it. What it counted of a
-// canary that does not exist any more is dropped.
+// AddReleaseCanaryCounts adds what a process counted of a canary's release, or of the live one beside it. What it counted
+// of a canary that does not exist any more is dropped.
 func (tx *Tx) AddReleaseCanaryCounts(ctx context.Context, canary, process string, newer bool,
 	more landfall.CanaryFigures) error {
 	return tx.exec(ctx, "store.AddReleaseCanaryCounts",
@@ -80,7 +80,8 @@ func (tx *Tx) AddReleaseCanaryCounts(ctx context.Context, canary, process string
 }
 
 // ReleaseCanaryFigures returns what all processes counted of a canary's release, and of the live one beside it.
-func (q queries) ReleaseCanaryFigures(ctx context.Context, canary string) (newer, live landfall.CanaryFigures, err error) {
+func (q queries) ReleaseCanaryFigures(ctx context.Context, canary string) (newer, live landfall.CanaryFigures,
+	err error) {
 	type figures struct {
 		newer bool
 		landfall.CanaryFigures

@@ -14,7 +14,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/gateway/split"
@@ -217,8 +216,8 @@ func TestCanaryCaching(t *testing.T) {
 				"Cross-Origin-Resource-Policy", "")
 		}
 	}
-	pieces := function.CallerFunc(streaming(event.Protocol{Streaming: true, Headers: map[string][]string{
-		"Cache-Control": {"public"}}}, nil, nil, "a", "b"))
+	pieces := streaming(event.Protocol{Streaming: true, Headers: map[string][]string{
+		"Cache-Control": {"public"}}}, nil, nil, "a", "b")
 	s := newSite(t, content, func(c *gateway.Config) { c.Functions = pieces }, tried(content, 100, "k"))
 	a := s.get(t, host, "/api")
 	a.want(t, http.StatusOK, newer, "ab")
