@@ -232,7 +232,7 @@ func libraries() []library {
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
 		{"github.com/google/uuid", ". accept/accepttest store sandbox runtime/runner runtime/gateway/functions " +
 			"runtime/invoke runtime/trigger runs api server cli cmd/landfall runtime/trigger/queue runtime/trigger/schedule " +
-			"runtime/execution runtime/rpc", every, "what uids are made of"},
+			"runtime/execution runtime/function runtime/rpc", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "contract runtime/rpc runtime/gateway/files runtime/images", "",
 			"caches with a bound"},
 		{"github.com/klauspost/compress", "backup builder/pack", "",

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"landfall.dev/landfall/event"
 )
 
@@ -104,6 +106,12 @@ func TestShellOfDraft(t *testing.T) {
 					t.Errorf("it prints %s, %v", line, err)
 				}
 				if failed {
+					headers := map[string][]string{"Content-Type": {"application/json"}}
+					// E-019, E-020: a function's error has a time, a content type and headers of its own
+					if answer.Time().IsZero() || answer.DataContentType() != "application/json" || len(answer.Data()) > 0 ||
+						!cmp.Equal(protocol(t, answer).Headers, headers) {
+						t.Errorf("it prints %s, want an error with all fields of the document", line)
+					}
 					continue
 				}
 				if p := protocol(t, answer); string(answer.Data()) != sent[i].data || answer.DataContentType() != sent[i].kind ||

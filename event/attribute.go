@@ -271,18 +271,6 @@ func isPrivate(name string) bool {
 	return name == attributeConfig || name == attributeTrigger || name == attributeFunction
 }
 
-// Answer returns an empty event that answers another one: it has the other's source and type, and an ID of its own.
-func Answer(request Event, id string) Event {
-	e := New()
-	e.SetID(id)
-	e.SetSource(request.Source())
-	e.SetType(request.Type())
-	if version, ok := attribute(request, draftTypeVersion); ok {
-		e.SetExtension(draftTypeVersion, version)
-	}
-	return e
-}
-
 // SizeOf returns about how many bytes an event has: its data and all other parts that may be long.
 func SizeOf(e Event) int {
 	size := len(e.DataEncoded) + len(e.ID()) + len(e.Type()) + len(e.Source()) + len(e.Subject()) +

@@ -8,11 +8,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // order is an event that somebody sent.
@@ -44,15 +46,21 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	for form, test := range map[event.Form]struct{ request, want string }{
 		event.Structured: {order,
-			`{"specversion":"1.0","id":"8","source":"/shop","type":"order","error":"{\"message\":\"it broke\",\"type\":\"Exception\",\"trace\":\"line 1\"}","protocol":"{\"headers\":{\"X-A\":[\"1\"]}}"}`},
+			`{"specversion":"1.0","id":"8","source":"/shop","type":"order","datacontenttype":"application/json","time":"2018-04-01T23:12:34Z","error":"{\"message\":\"it broke\",\"type\":\"Exception\",\"trace\":\"line 1\"}","protocol":"{\"headers\":{\"Content-Type\":[\"application/json\"]},\"status_code\":500}"}`},
 		event.Draft: {draftOrder,
-			`{"cloud-events-version":"0.1","event-id":"8","source":"/shop","event-type":"order","event-type-version":"v2","error":{"message":"it broke","type":"Exception","trace":"line 1"},"extensions":{"protocol":{"headers":{"X-A":["1"]}}}}`},
+			`{"cloud-events-version":"0.1","event-id":"8","source":"/shop","event-type":"order","event-type-version":"v2","event-time":"2018-04-01T23:12:34Z","content-type":"application/json","error":{"message":"it broke","type":"Exception","trace":"line 1"},"extensions":{"protocol":{"headers":{"Content-Type":["application/json"]},"status_code":500}}}`},
 	} {
-		answer := event.Answer(parse(t, test.request), "8")
+		request := parse(t, test.request)
+		answer := event.Answer(request, "8")
 		answer.DataEncoded = []byte(`"what was there before"`)
 		event.SetError(&answer, event.Error{Message: "it broke", Type: "Exception", Trace: "line 1"})
-		event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{"X-A": {"1"}}})
-		// E-019, E-020: an error has the fields of the document, and the headers of its protocol
+		event.SetProtocol(&answer, event.Protocol{Status: http.StatusInternalServerError})
+		event.Respond(request, &answer)
+		if since := time.Since(answer.Time()); since < 0 || since > testkit.Patience {
+			t.Errorf("the error is of %v, want now", answer.Time())
+		}
+		answer.SetTime(time.Date(2018, 4, 1, 23, 12, 34, 0, time.UTC))
+		// E-019, E-020: an error has all fields of the document, time and content type too, and the headers of its protocol
 		if got := line(t, form, answer); got != test.want {
 			t.Errorf("the error is\n%s\nwant\n%s", got, test.want)
 		}

@@ -178,8 +178,10 @@ function failed(event, error) {
   process.stderr.write(`${trace.includes(message) ? trace : `${type}: ${message}\n${trace}`.trim()}\n`);
   const answer = answerTo(event);
   answer.time = new Date().toISOString();
+  answer.datacontenttype = "application/json"; // an error is JSON
   answer.error = encode({ message, type, trace });
-  if (event.protocol !== undefined) answer.protocol = encode({ type: "http", status_code: 500 });
+  const headers = { "Content-Type": [answer.datacontenttype] };
+  answer.protocol = encode({ type: "http", status_code: 500, headers });
   return answer;
 }
 

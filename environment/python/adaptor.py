@@ -316,9 +316,10 @@ def failed(event, error):
     log(trace if message in trace else f"{trace}\n{kind}: {message}".lstrip())
     answer = answer_to(event)
     answer["time"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    answer["datacontenttype"] = "application/json"  # an error is JSON
     answer["error"] = encode({"message": message, "type": kind, "trace": trace})
-    if "protocol" in event:
-        answer["protocol"] = encode({"type": "http", "status_code": 500})
+    headers = {"Content-Type": [answer["datacontenttype"]]}
+    answer["protocol"] = encode({"type": "http", "status_code": 500, "headers": headers})
     return answer
 
 

@@ -2,9 +2,14 @@ package function
 
 import (
 	"errors"
+	"math"
+	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 )
 
@@ -40,4 +45,36 @@ func EventError(err error) event.Error {
 		fault.Type, fault.Trace = string(f.Reason), f.Trace
 	}
 	return fault
+}
+
+// ErrorEvent returns the event that answers a request in the place of a function's, for an error of a Caller and the
+// status that HTTP has for it. It says what a function's error says.
+func ErrorEvent(request event.Event, err error, status int) event.Event {
+	answer := event.Answer(request, uuid.NewString())
+	_, refused := errors.AsType[*contract.MismatchError](err) // then nothing was executed
+	if execution := event.ExecutionOf(request); execution != "" && !refused {
+		event.SetExecution(&answer, execution)
+	}
+	event.SetError(&answer, EventError(err))
+	p := event.Protocol{Type: "http", Status: status, Headers: map[string][]string{"Content-Type": {"application/json"}}}
+	if after := RetryAfter(err); after != "" {
+		p.Headers["Retry-After"] = []string{after}
+	}
+	event.SetProtocol(&answer, p)
+	event.Respond(request, &answer)
+	return answer
+}
+
+// RetryAfter returns how many seconds to wait before the call that failed is made again; empty when waiting does not
+// help.
+func RetryAfter(err error) string {
+	fault, ok := errors.AsType[*Error](err)
+	busy, kind := ok && fault.Reason == ReasonBusy, landfall.KindOf(err)
+	switch {
+	case busy:
+		return strconv.Itoa(int(max(1, math.Ceil(fault.RetryAfter.Seconds()))))
+	case kind == landfall.Unavailable, kind == landfall.Canceled:
+		return "1"
+	}
+	return ""
 }

@@ -152,7 +152,6 @@ func TestHeadersOfAnswer(t *testing.T) {
 	}), nil, "POST /")
 	answer := s.send(t, http.MethodPost, host, "/", http.NoBody)
 	answer.want(t, http.StatusCreated, "aaaaaaa2", "made")
-	// E-078: its protocol has the headers of the response
 	answer.wantHeaders(t, "X-Number", "7", "Content-Type", "text/plain")
 }
 

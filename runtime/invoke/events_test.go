@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +94,47 @@ func TestEventsForSeveral(t *testing.T) {
 	if w.Header().Get("Content-Type") != structured || w.Header().Get(invoke.ReleaseHeader) != "rrrrrrr2" ||
 		w.Header().Get(invoke.VersionHeader) != "owf2k7qa" {
 		t.Errorf("got %s with %v, want one event, its release and version", w.Body, w.Header())
+	}
+}
+
+// An error of the trigger manager has the fields that a function's has: alone, and in a batch.
+func TestErrorOfManager(t *testing.T) {
+	t.Parallel()
+	slow := &landfall.Error{Message: "too slow", Err: &function.Error{Reason: function.ReasonTimeout, Trace: "line 7"}}
+	for name, c := range map[string]struct {
+		found  []*registry.Trigger
+		err    error
+		names  string // of the extensions
+		status int
+	}{
+		"none found": {nil, nil, "eventtypeversion,protocol", http.StatusNotFound},
+		"too slow": {[]*registry.Trigger{bound("shop", "a")}, slow, "eventtypeversion,execution,protocol",
+			http.StatusGatewayTimeout},
+		"in a batch": {[]*registry.Trigger{bound("shop", "a"), bound("shop", "b")}, slow,
+			"eventtypeversion,execution,protocol", http.StatusGatewayTimeout},
+	} {
+		h := events(triggers{found: c.found, run: func(*registry.Trigger, event.Event) (event.Event, error) {
+			return event.Event{}, c.err
+		}})
+		sent := strings.Replace(old, `"event-type"`, `"event-type-version":"v1.5","event-type"`, 1)
+		body := strings.Trim(ask(h, "POST", invoke.RunPath, "shop", structured, sent).Body.String(), "[]")
+		if len(c.found) > 1 {
+			body, _, _ = strings.Cut(body, "},{")
+			body += "}"
+		}
+		answer, _, err := event.Parse([]byte(body))
+		if err != nil {
+			t.Fatalf("%s: %s: %v", name, body, err)
+		}
+		fault, _, err := event.ErrorOf(answer)
+		p, _ := event.ProtocolOf(answer)
+		names := strings.Replace(strings.Join(slices.Sorted(maps.Keys(answer.Extensions())), ","), "error,", "", 1)
+		// E-019, E-020: the manager's own error has content type, time, and the extensions of a function's
+		if err != nil || fault.Message == "" || answer.Time().IsZero() || answer.DataContentType() != "application/json" ||
+			names != c.names || answer.Extensions()["eventtypeversion"] != "v1.5" || p.Status != c.status ||
+			!slices.Equal(p.Headers["Content-Type"], []string{"application/json"}) {
+			t.Errorf("%s: got %s with %s and %+v, %v", name, body, names, p, err)
+		}
 	}
 }
 

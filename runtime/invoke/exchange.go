@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,7 +66,7 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 					"the answers of the request are too large: the limit %q is %d", limitAnswers, maxAnswers)
 			}
 			if err != nil {
-				answer = ErrorEvent(c.Event, err)
+				answer = function.ErrorEvent(c.Event, err, StatusOf(err))
 			}
 			answers = append(answers, answer)
 		}
@@ -128,33 +126,20 @@ func (x exchange) faulty() event.Event {
 	return e
 }
 
-// ErrorEvent is the answer to an event that has none, for the error of Run.
-func ErrorEvent(request event.Event, err error) event.Event {
-	answer := event.Answer(request, uuid.NewString())
-	_, refused := errors.AsType[*contract.MismatchError](err) // then nothing was executed
-	if execution := event.ExecutionOf(request); execution != "" && !refused {
-		event.SetExecution(&answer, execution)
-	}
-	event.SetError(&answer, function.EventError(err))
-	return answer
-}
-
 // fail answers with an event that says what went wrong.
 func (x exchange) fail(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
 	status := StatusOf(err)
 	if _, refused := errors.AsType[*contract.MismatchError](err); refused {
 		w.Header().Del(ExecutionHeader)
-		_ = event.Write(w, status, form, ErrorEvent(request, err)) // the client may be gone
+		_ = event.Write(w, status, form, function.ErrorEvent(request, err, status)) // the client may be gone
 		return
 	}
-	if fault, ok := errors.AsType[*function.Error](err); ok && fault.Reason == function.ReasonBusy {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(fault.RetryAfter.Seconds()))))
-	} else if landfall.Is(err, landfall.Unavailable) {
-		w.Header().Set("Retry-After", "1")
+	if after := function.RetryAfter(err); after != "" {
+		w.Header().Set("Retry-After", after)
 	}
 	if r.Context().Err() == nil { // else the client is gone, or says no more, and still has to be told
 		x.logger.WarnContext(r.Context(), "function not called", "path", r.URL.Path, "status", status, "execution",
 			event.ExecutionOf(request), "error", err)
 	}
-	_ = event.Write(w, status, form, ErrorEvent(request, err)) // the client may be gone
+	_ = event.Write(w, status, form, function.ErrorEvent(request, err, status)) // the client may be gone
 }

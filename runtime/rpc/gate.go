@@ -233,7 +233,7 @@ func writeError(w http.ResponseWriter, r *http.Request, form event.Form, request
 		h.Set("Retry-After", "1")
 	}
 	if !inFrames(r) {
-		_ = event.Write(w, status, form, invoke.ErrorEvent(request, err)) // the caller may be gone
+		_ = event.Write(w, status, form, function.ErrorEvent(request, err, status)) // the caller may be gone
 		return
 	}
 	writeFrames(w, status, appendFrame(nil, errorFrame, encodeFault(err)))

@@ -102,7 +102,8 @@ func (r *Runner) withDefaults(f Function) Function {
 }
 
 // Run makes a call of a function and returns its answer, which may be an event with an error. The answer belongs to the
-// execution that the event names, or to a new one, and has nothing of what only the function is told. What the function
+// execution that the event names, or to a new one, says what event.Respond says, and has nothing of what only the
+// function is told. What the function
 // did instead of answering is the *function.Error in the error's chain, and function.EventError makes an event's error
 // of it; it comes within the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the
 // event cannot be written; Canceled when ctx ended or the runner is closed; Forbidden when functions are refused here.
@@ -150,6 +151,7 @@ func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Ev
 		return event.Event{}, err
 	}
 	event.SetExecution(&answer, execution)
+	event.Respond(e, &answer)
 	hideError(&answer, f.Hide)
 	return answer, nil
 }

@@ -95,6 +95,31 @@ done
 	}
 }
 
+// An answer has all fields of a response, though the function says little, and nothing of the request.
+func TestResponse(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	e := ask("count", "x1")
+	event.SetTypeVersion(&e, "v1.5")
+	event.SetProtocol(&e, event.Protocol{Type: "http", Method: "POST", Headers: map[string][]string{"X-Mine": {"1"}}})
+	got, err := r.Run(t.Context(), counter(t, ""), function.Call{Event: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if since := time.Since(got.Time()); since < 0 || since > testkit.Patience {
+		t.Errorf("the answer is of %v, want now", got.Time())
+	}
+	got.SetTime(time.Date(2018, 4, 1, 23, 12, 34, 0, time.UTC))
+	line, err := event.Append(nil, event.Draft, got)
+	want := `{"cloud-events-version":"0.1","event-id":"1","source":"/counter","event-type":"count",` +
+		`"event-type-version":"v1.5","event-time":"2018-04-01T23:12:34Z","content-type":"application/json","data":1,` +
+		`"extensions":{"execution":"x1","protocol":{"headers":{"Content-Type":["application/json"]}}}}`
+	// E-078: a response has each field of the document, its time too, and the headers of the response
+	if err != nil || string(line) != want {
+		t.Errorf("the answer is\n%s, %v, want\n%s", line, err, want)
+	}
+}
+
 // What a process logged for one execution is not told of another: not in its log, and not with its error.
 func TestLogIsOfOneExecution(t *testing.T) {
 	t.Parallel()

@@ -152,10 +152,11 @@ func told(err error) map[string]any {
 func failed(e event, err error) []byte {
 	fields := answerTo(e)
 	fields["time"] = time.Now().UTC().Format(time.RFC3339Nano)
+	const mediaType = "application/json" // an error is JSON
+	fields["datacontenttype"] = mediaType
 	fields["error"] = text(told(err))
-	if e.Protocol != "" {
-		fields["protocol"] = text(map[string]any{"type": "http", "status_code": http.StatusInternalServerError})
-	}
+	fields["protocol"] = text(map[string]any{"type": "http", "status_code": http.StatusInternalServerError,
+		"headers": map[string][]string{"Content-Type": {mediaType}}})
 	return e.line(fields)
 }
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
@@ -19,14 +17,14 @@ func replyEvent(w http.ResponseWriter, asked, answer event.Event, err error) {
 	status := http.StatusOK
 	if err != nil {
 		status = pageOfFailure(err).Status
-		answer = event.Answer(asked, uuid.NewString())
-		if _, refused := errors.AsType[*contract.MismatchError](err); refused { // then there was no execution
+		if _, refused := errors.AsType[*contract.MismatchError](err); refused {
 			status = http.StatusBadRequest
-			delete(w.Header(), page.ExecutionHeader)
-		} else {
-			event.SetExecution(&answer, event.ExecutionOf(asked))
+			delete(w.Header(), page.ExecutionHeader) // there was none
 		}
-		event.SetError(&answer, function.EventError(err))
+		if after := function.RetryAfter(err); after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		answer = function.ErrorEvent(asked, err, status)
 	}
 	_ = event.Write(w, status, event.Structured, answer) // the client may be gone
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -156,12 +154,8 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, f *landfall.Func
 	}
 	fault, _ := errors.AsType[*function.Error](err)
 	busy := fault != nil && fault.Reason == function.ReasonBusy
-	if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Canceled {
-		seconds := 1.0
-		if busy {
-			seconds = max(seconds, math.Ceil(fault.RetryAfter.Seconds()))
-		}
-		h.Set("Retry-After", strconv.Itoa(int(seconds)))
+	if after := function.RetryAfter(err); after != "" {
+		h.Set("Retry-After", after)
 	}
 	err = s.loggable(f, err)
 	if !busy { // the answers are counted; a line for each one that is too many would be a flood
