@@ -35,6 +35,11 @@ type Execution struct {
 	State     ExecutionState `json:"state" enum:"queued,running,succeeded,failed"`
 	Async     bool           `json:"async" doc:"whether it was accepted before it ran"`
 	Attempt   int64          `json:"attempts,omitempty" doc:"of one that was accepted: how often it was begun"`
+	Retries   int64          `json:"retries,omitempty" doc:"of one that was accepted: how often it is tried again when it fails"`
+	Earlier   int64          `json:"-"` // attempts before it was sent again
+	Next      time.Time      `json:"next_attempt,omitzero" doc:"of one that failed and waits: when it is tried again"`
+	Dead      bool           `json:"dead,omitempty" doc:"a dead letter: it was accepted, failed in its last attempt, and can be sent again"`
+	Sent      time.Time      `json:"sent_again,omitzero" doc:"when it was sent again"`
 	Reason    string         `json:"reason,omitempty" doc:"why it failed: busy, timeout, exit, memory, protocol, too-large, canceled, lost, or a type of error"`
 	Message   string         `json:"message,omitempty"`
 	Created   time.Time      `json:"created"`

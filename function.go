@@ -25,7 +25,8 @@ type Function struct {
 	Network bool     `json:"network,omitempty"` // its spec lets it reach the network
 	// limit of a body that it reads in parts; 0: it gets bodies as a whole
 	Body     int64           `json:"body,omitempty"`
-	Contract json.RawMessage `json:"-"` // in the form that contract.Of takes; nil: the function takes and answers anything
+	Retries  int             `json:"retries,omitempty"` // of a call that is accepted before it runs, when it fails
+	Contract json.RawMessage `json:"-"`                 // in the form that contract.Of takes; nil: the function takes and answers anything
 }
 
 // Environment is what a function runs in, as its document says.

@@ -19,6 +19,7 @@ type Trigger struct {
 	// canonical JSON in the form that event.ParseFilters takes; nil: every event of the source passes
 	Filters   json.RawMessage
 	Resources Resources // override the function's
+	Retries   *int      // override the function's; nil, and for a queue, which has its own: they do not
 
 	HTTP  HTTPSource
 	Time  TimeSource

@@ -24,6 +24,8 @@ type Executions interface {
 	// Accept stores an event with that JSON as its data, which a function is to answer, and returns the execution.
 	// It has the given id; for an empty one, a new one. When there is an execution of that id, that is returned.
 	Accept(ctx context.Context, id string, function landfall.Reference, input json.RawMessage) (landfall.Execution, error)
+	// Resend has a dead letter run again. Conflict when the execution is none.
+	Resend(ctx context.Context, id string) (landfall.Execution, error)
 	// Flush stores what this process knows of executions and the store does not.
 	Flush(ctx context.Context) error
 }
@@ -37,6 +39,8 @@ func (a *api) registerExecutions(h huma.API) {
 	registerOn(a, h, deploying("delete-execution", http.MethodDelete, "/executions/{id}",
 		"Delete an execution and its log; one that waits is not run").
 		answering(http.StatusNoContent), a.deleteExecution)
+	registerOn(a, h, invoking("retry-execution", http.MethodPost, "/executions/{id}/retry",
+		"Send a dead letter again, which is an accepted execution that failed for good"), a.retryExecution)
 	registerOn(a, h, reading("execution-log", "/executions/{id}/log",
 		"Its log until it is over: server-sent events, or text if that is accepted"), a.executionLog)
 	register(h, reading("function-log", "/functions/{name}/log",
@@ -101,8 +105,9 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 	App      string `query:"app" doc:"name of the app; empty: all"`
 	Function string `query:"function" doc:"NAME or NAMESPACE/NAME; with :VERSION, only those of the version"`
 	State    string `query:"state" enum:"queued,running,succeeded,failed" doc:"only executions in this state"`
+	Dead     bool   `query:"dead" doc:"only dead letters: they were accepted, failed for good, and can be sent again"`
 }) (*body[page[landfall.Execution]], error) {
-	like := landfall.Execution{State: landfall.ExecutionState(in.State)}
+	like := landfall.Execution{State: landfall.ExecutionState(in.State), Dead: in.Dead}
 	if in.App != "" {
 		app, err := a.app(ctx, in.App, landfall.ScopeRead)
 		if err != nil {
@@ -213,6 +218,11 @@ func (a *api) showExecution(_ context.Context, x landfall.Execution,
 
 func (a *api) deleteExecution(ctx context.Context, x landfall.Execution, _ *ExecutionPath) (*struct{}, error) {
 	return nil, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, x.ID) })
+}
+
+func (a *api) retryExecution(ctx context.Context, x landfall.Execution,
+	_ *ExecutionPath) (*body[landfall.Execution], error) {
+	return answer(a.Executions.Resend(ctx, x.ID))
 }
 
 func (a *api) createExecution(ctx context.Context,

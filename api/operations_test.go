@@ -211,6 +211,8 @@ func rows() []row {
 		},
 		{id: "show-execution", scope: read, with: "id=" + executionID, says: `"state":"succeeded"`, lost: []string{"id"},
 			other: hidden},
+		{id: "retry-execution", scope: invoke, with: "id=" + deadID, says: `"state":"queued"`, lost: []string{"id"},
+			other: hidden},
 		{id: "delete-execution", scope: deploying, status: gone, with: "id=" + executionID, lost: []string{"id"},
 			other: hidden},
 		{id: "list-jobs", scope: read, says: `"id":"` + jobID + `"`, lost: []string{"?function=nosuch"}, other: seen},

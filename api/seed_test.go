@@ -37,6 +37,7 @@ const (
 // The records of the seed whose names the test chooses.
 const (
 	executionID = "7d0c6c1e-3a0f-4a43-9f39-0b1f6f5b8c11"
+	deadID      = "0f1e2d3c-3a0f-4a43-9f39-0b1f6f5b8c11"
 	queuedRun   = "queued-run"
 	jobID       = "0b1f6f5b-3a0f-4a43-9f39-7d0c6c1e8c11" // of a job and of a webhook
 )
@@ -289,6 +290,8 @@ func (w *world) makeRecords() {
 			ID: executionID, AppID: shopID, Namespace: landfall.DefaultNamespace, Function: "hello", Number: 1,
 			State: landfall.ExecutionSucceeded, Created: time.Now(), Started: time.Now(), Finished: time.Now(),
 		}}
+		dead := store.ExecutionRecord{Execution: done.Execution}
+		dead.ID, dead.State, dead.Async, dead.Dead = deadID, landfall.ExecutionFailed, true, true
 		waits := landfall.Run{
 			ID: queuedRun, App: shopID, Commit: landfall.CommitSHA(strings.Repeat("e", 40)), Branch: "draft",
 			State: landfall.RunQueued, UID: "eeeeeeee", Created: time.Now(),
@@ -302,7 +305,7 @@ func (w *world) makeRecords() {
 			State: landfall.JobRunning}
 		hook := landfall.FunctionHook{FunctionUse: use, Key: "hookhookhookhookhookhookho"}
 		err = errors.Join(err, tx.PutJob(ctx, job), tx.PutFunctionHook(ctx, hook))
-		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done}), tx.CreateRun(ctx, waits))
+		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done, dead}), tx.CreateRun(ctx, waits))
 	})
 }
 

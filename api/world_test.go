@@ -329,5 +329,16 @@ func (e executions) Accept(ctx context.Context, id string, ref landfall.Referenc
 	return e.db.Execution(ctx, x.ID)
 }
 
+// Resend implements api.Executions.
+func (e executions) Resend(ctx context.Context, id string) (landfall.Execution, error) {
+	err := e.db.Update(ctx, func(tx *store.Tx) error {
+		return tx.ResendExecution(ctx, id, time.Now(), store.WaitingLimit{Count: 10, Bytes: 1 << 20})
+	})
+	if err != nil {
+		return landfall.Execution{}, err
+	}
+	return e.db.Execution(ctx, id)
+}
+
 // Flush implements api.Executions.
 func (executions) Flush(context.Context) error { return nil }

@@ -33,6 +33,11 @@ func (c *Call) executionCommand() *cobra.Command {
 			"landfall execution delete "+anExecution, func(ctx context.Context, cl *client.Client, in Operands) error {
 				return cl.Do(ctx, http.MethodDelete, executionPath(in["id"]), nil, nil)
 			}),
+		c.get("retry ID", "Send a dead letter again: an execution that nobody waited for, and that failed in each attempt",
+			"landfall execution list --dead\nlandfall execution retry "+anExecution,
+			func(ctx context.Context, cl *client.Client, in Operands) error {
+				return ask(ctx, cl, http.MethodPost, executionPath(in["id"])+"/retry", nil, c.showExecution)
+			}),
 		c.executionLogs(),
 	)
 }
@@ -42,8 +47,10 @@ func executionPath(id string) string { return pathOf("executions", id) }
 func (c *Call) executionList() *cobra.Command {
 	var app, function, state string
 	var limit int
+	var dead bool
 	cmd := c.getIn("list", "List executions, newest first",
-		"landfall execution list --limit 20\nlandfall execution list --function hello:live --state failed -o json",
+		"landfall execution list --limit 20\nlandfall execution list --function hello:live --state failed -o json\n"+
+			"landfall execution list --dead",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if limit < 0 {
 				return Invalid("--limit is %d; right would be a number of executions, or 0 for all", limit)
@@ -55,7 +62,17 @@ func (c *Call) executionList() *cobra.Command {
 				function = in["namespace"] + "/" + function
 			}
 			query := queryOf(map[string]string{"app": app, "function": function, "state": state})
+			if dead {
+				query.Set("dead", "true")
+			}
 			all, err := client.First[landfall.Execution](ctx, cl, "/executions", query, limit)
+			if dead {
+				heading := []string{"EXECUTION", "FAILED", "FUNCTION", "VERSION", "ATTEMPTS", "REASON", "MESSAGE"}
+				return printRows(c, all, err, heading, func(x landfall.Execution) []string {
+					return []string{x.ID, Local(x.Finished), x.Function, string(x.Version), strconv.FormatInt(x.Attempt, 10),
+						inShort(x.Reason), inShort(x.Message)}
+				})
+			}
 			heading := []string{"EXECUTION", "CREATED", "FUNCTION", "VERSION", "STATE", "MILLISECONDS", "REASON"}
 			return printRows(c, all, err, heading, func(x landfall.Execution) []string {
 				return []string{x.ID, Local(x.Created), x.Function, string(x.Version), string(x.State), milliseconds(x),
@@ -66,6 +83,8 @@ func (c *Call) executionList() *cobra.Command {
 	cmd.Flags().StringVar(&function, "function", "",
 		"only executions of this function: NAME, or NAME:VERSION for those of one version")
 	cmd.Flags().StringVar(&state, "state", "", "only executions in this state: queued, running, succeeded, failed")
+	cmd.Flags().BoolVar(&dead, "dead", false,
+		"only dead letters: nobody waited for them, they failed in each attempt, and can be sent again")
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
 	return cmd
 }
@@ -97,6 +116,14 @@ func (c *Call) showExecution(x landfall.Execution) error {
 		t.field("milliseconds", milliseconds(x))
 		if x.Async {
 			t.field("attempts", strconv.FormatInt(x.Attempt, 10))
+			if x.Retries > 0 {
+				t.field("retries", strconv.FormatInt(x.Retries, 10))
+			}
+			t.field("next attempt", Local(x.Next))
+			t.field("sent again", Local(x.Sent))
+			if x.Dead {
+				t.field("dead letter", "yes; landfall execution retry "+x.ID+" sends it again")
+			}
 		}
 		t.field("input", landfall.Count(int(x.Input), "byte"))
 		t.field("output", landfall.Count(int(x.Output), "byte"))

@@ -159,6 +159,7 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	var known struct {
 		resourceFields
 		bodyFields
+		retryFields
 
 		Contract    *contractSpec `json:"contract"`
 		Secrets     []reference   `json:"secrets"`
@@ -192,6 +193,9 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	}
 	if _, field, err := known.body(); err != nil {
 		d.problemf(n.at("spec", field), "Function %s: %s", o.Name, landfall.MessageOf(err))
+	}
+	if err := known.check(); err != nil {
+		d.problemf(n.at("spec", "retries"), "Function %s: %s", o.Name, landfall.MessageOf(err))
 	}
 	if known.Stream && known.Contract != nil && len(known.Contract.Input) > 0 {
 		d.problemf(n.at("spec", "contract", "input"),

@@ -132,7 +132,7 @@ func functionFields() fields {
 		"resources":       {},
 		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
 		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean},
-		maxBody:          {shape: text},
+		maxBody: {shape: text}, "retries": {shape: number},
 		"requestsPerPod": {shape: number}, "onceOnly": {shape: boolean},
 		"contract": contractField(),
 	}.unused("InvokeStrategy", "env", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
@@ -192,12 +192,14 @@ func httpFields() fields {
 	return fields{
 		"host": {shape: text}, "relativeurl": {shape: text}, "prefix": {shape: text}, "keepPrefix": {shape: boolean},
 		"method": {shape: text}, "methods": texts(), "access": {shape: text}, "sticky": {shape: text},
+		"retries": {shape: number},
 	}.ofTriggers().unused("createingress", "ingressconfig", "routeConfig", "corsConfig", "invocationMode")
 }
 
 func timeFields() fields {
 	return fields{
 		"cron": {shape: text}, "timeZone": {shape: text}, "method": {shape: text}, "subpath": {shape: text},
+		"retries": {shape: number},
 	}.ofTriggers()
 }
 

@@ -21,6 +21,7 @@ func ReadFunctionVersion(stored json.RawMessage) (f landfall.Function, err error
 	var s struct {
 		resourceFields
 		bodyFields
+		retryFields
 
 		Contract    json.RawMessage `json:"contract"`
 		Secrets     []reference     `json:"secrets"`
@@ -43,8 +44,13 @@ func ReadFunctionVersion(stored json.RawMessage) (f landfall.Function, err error
 	if f.Resources, _, err = s.resources(); err != nil {
 		return f, err
 	}
-	f.Body, _, err = s.body()
-	return f, err
+	if f.Body, _, err = s.body(); err != nil {
+		return f, err
+	}
+	if s.Retries != nil {
+		f.Retries = *s.Retries
+	}
+	return f, s.check()
 }
 
 // ReadPackage returns the name of the package that a function's version names.
@@ -307,6 +313,20 @@ func (f bodyFields) body() (most int64, field string, err error) {
 		return 0, maxBody, wrongf("%s is %s; it is a quantity of bytes such as 100Mi or 2Gi", maxBody, f.Max)
 	}
 	return int64(v), "", nil
+}
+
+// retryFields say how often a call that nobody waits for is tried again when it fails.
+type retryFields struct {
+	Retries *int `json:"retries"`
+}
+
+// check returns an Invalid error when the number cannot be.
+func (f retryFields) check() error {
+	const most = 20 // the last of them more than an hour after the first
+	if f.Retries != nil && (*f.Retries < 0 || *f.Retries > most) {
+		return wrongf("retries is %d; it is a number from 0 to %d", *f.Retries, most)
+	}
+	return nil
 }
 
 // external is Fission's field of environments, which functions may have here, too.

@@ -46,6 +46,7 @@ spec:
   keep_warm: 2
   stream_body: true
   max_body: 100Mi
+  retries: 4
 ---
 apiVersion: fission.io/v1
 kind: Package
@@ -62,7 +63,7 @@ spec: {runtime: {image: fission/python-env}, resources: {limits: {cpu: "2"}}}
 		Resources: landfall.Resources{
 			Memory: 1536 << 20, MilliCPU: 250, Disk: 10_000_000, Timeout: 5 * time.Second, IdleTimeout: time.Minute,
 			Concurrency: 3, KeepWarm: 2}, Secrets: []landfall.SealedSecret{{Name: "STRIPE_KEY"}, {Name: "db-password"}},
-		Folders: []string{"/secrets/default/STRIPE_KEY", "/secrets/default/db-password"}, Body: 100 << 20}
+		Folders: []string{"/secrets/default/STRIPE_KEY", "/secrets/default/db-password"}, Body: 100 << 20, Retries: 4}
 	if err != nil || !reflect.DeepEqual(got, want) || spec.ReadPackage(s.Functions[0].Spec) != "hello-pkg" {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -108,6 +109,8 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 		"max_body: 1Gi": "max_body is the bound of a body that comes in parts; set stream_body: " +
 			"true, or leave it out",
 		"stream_body: 1Gi":                        "stream_body",
+		"retries: 21":                             "specs/a.yaml:7: Function hello: retries is 21; it is a number from 0 to 20",
+		"retries: -1":                             "retries is -1",
 		"concurrency: -2":                         "concurrency is -2; it is a number from 0 to 10000",
 		"resources: {limits: {memory: 9999999T}}": "memory is 9999999T",
 	} {

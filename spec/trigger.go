@@ -40,6 +40,7 @@ func (f functionSpec) text() string {
 // triggerSpec has the fields of all kinds of triggers that mean something here.
 type triggerSpec struct {
 	resourceFields
+	retryFields
 
 	Function functionSpec      `json:"functionref"`
 	Config   map[string]string `json:"config"`
@@ -103,7 +104,10 @@ func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object
 // trigger returns what the fields say, without the function. When a field is wrong, it is named, and the error is
 // Invalid.
 func (s triggerSpec) trigger(kind landfall.UnitKind) (t landfall.Trigger, field string, err error) {
-	t = landfall.Trigger{Kind: kind, Config: s.Config, Filters: s.Filters}
+	t = landfall.Trigger{Kind: kind, Config: s.Config, Filters: s.Filters, Retries: s.Retries}
+	if err := s.check(); err != nil {
+		return t, "retries", err
+	}
 	if t.Resources, field, err = s.resources(); err != nil {
 		return t, field, err
 	}

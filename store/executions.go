@@ -14,7 +14,7 @@ import (
 const executionColumns = `x.id, x.app, COALESCE((SELECT a.name FROM apps a WHERE a.id = x.app), ''), x.namespace,
 	x.function, x.version, x.number, x.grp, x.release_uid, x.via, x.source, x.type, x.event_id, x.state, x.async,
 	x.attempt, x.reason, x.message, x.created, x.started, x.finished, x.input_bytes, x.output_bytes, x.log_bytes,
-	x.forgotten`
+	x.forgotten, x.retries, x.earlier, x.sent, x.dead, x.next_at`
 
 func scanExecution(row scanner) (landfall.Execution, error) {
 	x, _, err := scanExecutionWith[struct{}](row)
@@ -23,11 +23,11 @@ func scanExecution(row scanner) (landfall.Execution, error) {
 
 // scanExecutionWith reads an execution and the column behind it, if there is one.
 func scanExecutionWith[T any](row scanner) (x landfall.Execution, more T, err error) {
-	var created, started, finished int64
+	var created, started, finished, sent, next int64
 	to := []any{
 		&x.ID, &x.AppID, &x.App, &x.Namespace, &x.Function, &x.Version, &x.Number, &x.Group, &x.Release, &x.Trigger,
 		&x.Event.Source, &x.Event.Type, &x.Event.ID, &x.State, &x.Async, &x.Attempt, &x.Reason, &x.Message, &created,
-		&started, &finished, &x.Input, &x.Output, &x.Log, &x.LogGone,
+		&started, &finished, &x.Input, &x.Output, &x.Log, &x.LogGone, &x.Retries, &x.Earlier, &sent, &x.Dead, &next,
 	}
 	if _, none := any(more).(struct{}); !none {
 		to = append(to, &more)
@@ -35,7 +35,10 @@ func scanExecutionWith[T any](row scanner) (x landfall.Execution, more T, err er
 	if err := row.Scan(to...); err != nil {
 		return x, more, err
 	}
-	x.Created, x.Started, x.Finished = timeOf(created), timeOf(started), timeOf(finished)
+	x.Created, x.Started, x.Finished, x.Sent = timeOf(created), timeOf(started), timeOf(finished), timeOf(sent)
+	if x.State == landfall.ExecutionQueued && x.Attempt > x.Earlier {
+		x.Next = timeOf(next)
+	}
 	if x.State.Final() && started > 0 {
 		x.Duration = float64(finished-started) / float64(time.Millisecond/time.Microsecond)
 	}
@@ -53,20 +56,21 @@ type ExecutionRecord struct {
 
 const insertExecution = `INSERT INTO executions (id, app, namespace, function, version, number, grp, release_uid, via,
 	source, type, event_id, state, async, attempt, reason, message, created, started, finished, input_bytes, output_bytes,
-	log_bytes, forgotten, process, until, next_at, event, result) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-	$12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)`
+	log_bytes, forgotten, process, until, next_at, event, result, retries, dead) VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
+	$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)`
 
 func executionRow(x landfall.Execution, process string, until, next time.Time, event []byte) []any {
 	return []any{
 		x.ID, x.AppID, x.Namespace, x.Function, x.Version, x.Number, x.Group, x.Release, x.Trigger, x.Event.Source,
 		x.Event.Type, x.Event.ID, x.State, x.Async, x.Attempt, x.Reason, x.Message, micros(x.Created), micros(x.Started),
 		micros(x.Finished), x.Input, x.Output, x.Log,
-		x.LogGone, process, micros(until), micros(next), string(event), string(x.Result),
+		x.LogGone, process, micros(until), micros(next), string(event), string(x.Result), x.Retries, x.Dead,
 	}
 }
 
 // RecordExecutions stores the news about executions, and adds to their logs. It does not change an execution that is
-// over, or one that another process has taken over, or that this process runs in another attempt.
+// over, or one that another process has taken over, or that this process runs in another attempt. The event of one that
+// is over is kept if it is a dead letter.
 func (tx *Tx) RecordExecutions(ctx context.Context, now time.Time, records []ExecutionRecord) error {
 	const op landfall.Op = "store.RecordExecutions"
 	pieces := int64(0)
@@ -76,9 +80,10 @@ func (tx *Tx) RecordExecutions(ctx context.Context, now time.Time, records []Exe
 			message = excluded.message, started = excluded.started, finished = excluded.finished,
 			input_bytes = excluded.input_bytes, output_bytes = excluded.output_bytes, log_bytes = excluded.log_bytes,
 			forgotten = excluded.forgotten, until = excluded.until, result = excluded.result,
-			event = CASE WHEN excluded.finished > 0 THEN '' ELSE executions.event END
+			next_at = excluded.next_at, dead = excluded.dead,
+			event = CASE WHEN excluded.finished > 0 AND excluded.dead = 0 THEN '' ELSE executions.event END
 			WHERE executions.finished = 0 AND executions.process = excluded.process AND executions.attempt = excluded.attempt`,
-			executionRow(r.Execution, r.Process, r.Until, time.Time{}, nil)...)
+			executionRow(r.Execution, r.Process, r.Until, r.Next, nil)...)
 		if err != nil {
 			return err
 		}
@@ -118,24 +123,30 @@ func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event [
 	if _, err := tx.ActiveApp(ctx, x.AppID); err != nil && (x.AppID != "" || landfall.KindOf(err) != landfall.NotFound) {
 		return err
 	}
-	now, err := one(ctx, tx.queries, op, func(row scanner) (w WaitingLimit, err error) {
-		err = row.Scan(&w.Count, &w.Bytes)
-		return w, err
-	}, `SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(event)), 0) AS BIGINT) FROM executions WHERE state = 'queued'
-		AND app = $1`, x.AppID)
-	if err != nil {
+	if err := tx.mayWait(ctx, op, x.AppID, len(event), most); err != nil {
 		return err
-	}
-	if now.Count >= most.Count || now.Bytes+int64(len(event)) > most.Bytes {
-		return landfall.Errorf(op, landfall.Unavailable,
-			"%d executions of the app wait to be run, which is as much as may; try again later", now.Count)
 	}
 	return tx.exec(ctx, op, insertExecution, executionRow(x, "", time.Time{}, x.Created, event)...)
 }
 
+// mayWait returns an error unless one more execution of an app, with an event of that size, may wait. Unavailable when
+// too many do.
+func (tx *Tx) mayWait(ctx context.Context, op landfall.Op, app string, size int, most WaitingLimit) error {
+	now, err := one(ctx, tx.queries, op, func(row scanner) (w WaitingLimit, err error) {
+		err = row.Scan(&w.Count, &w.Bytes)
+		return w, err
+	}, `SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(event)), 0) AS BIGINT) FROM executions WHERE state = 'queued'
+		AND app = $1`, app)
+	if err == nil && (now.Count >= most.Count || now.Bytes+int64(size) > most.Bytes) {
+		err = landfall.Errorf(op, landfall.Unavailable,
+			"%d executions of the app wait to be run, which is as much as may; try again later", now.Count)
+	}
+	return err
+}
+
 // farAhead is longer than any execution waits for its next attempt. One that seems to wait longer does so because a
 // clock was set back.
-const farAhead = time.Minute
+const farAhead = 10 * time.Minute
 
 // ExecutionsDue reports whether an execution waits that may run by now.
 func (q queries) ExecutionsDue(ctx context.Context, now time.Time) (bool, error) {
@@ -241,7 +252,8 @@ func (q queries) RunningExecutions(ctx context.Context) ([]RunningExecution, err
 }
 
 // ReleaseExecutions ends the executions of dead processes, unless they have changed since they were read. One that was
-// accepted is queued again until it had all its attempts; any other one fails. It returns how many there were.
+// accepted is queued again until it had all its attempts, and is a dead letter then; any other one fails. It returns how
+// many there were.
 func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, now time.Time,
 	attempts int64) (released int, err error) {
 	const op landfall.Op = "store.ReleaseExecutions"
@@ -253,12 +265,12 @@ func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, no
 			return 0, err
 		}
 		for _, x := range lost {
-			if x.Async && x.Attempt < attempts {
+			if x.Async && x.Attempt-x.Earlier < max(attempts, x.Retries+1) {
 				err = tx.exec(ctx, op, `UPDATE executions SET state = 'queued', process = '', next_at = $2 WHERE id = $1`, x.ID,
 					micros(now))
 			} else {
 				err = tx.exec(ctx, op,
-					`UPDATE executions SET state = 'failed', reason = 'lost', message = $3, finished = $2, event = '' WHERE id = $1`,
+					`UPDATE executions SET state = 'failed', reason = 'lost', message = $3, finished = $2, dead = async WHERE id = $1`,
 					x.ID, micros(now), "the server ended while the function ran")
 			}
 			if err != nil {
@@ -300,7 +312,7 @@ func (q queries) ExecutionsFrom(ctx context.Context, prefix string, limit int) (
 }
 
 // ExecutionsLike returns the newest executions that have the app, namespace, function, number and state of like, each
-// of which may be zero; newest first. Without an app, it leaves out those of deleted apps. before, when it has an ID,
+// of which may be zero, and are dead letters if it is one; newest first. Without an app, it leaves out those of deleted apps. before, when it has an ID,
 // is the last execution of the page before.
 func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execution,
 	limit int) ([]landfall.Execution, error) {
@@ -321,6 +333,9 @@ func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execu
 	}
 	if like.State != "" {
 		where("x.state = $%d", like.State)
+	}
+	if like.Dead {
+		conditions = append(conditions, "x.dead = 1")
 	}
 	if before.ID != "" {
 		where("(x.created, x.id) < ($%d", micros(before.Created))
@@ -399,13 +414,13 @@ func (tx *Tx) ForgetExecutions(ctx context.Context, before time.Time, limit int)
 }
 
 // TrimExecutions deletes up to limit finished executions of a function's version, except the newest keep, and returns
-// how many it deleted.
+// how many it deleted. They are dead letters if v is one, and the others if not.
 func (tx *Tx) TrimExecutions(ctx context.Context, v landfall.Execution, keep, limit int) (int, error) {
 	const op landfall.Op = "store.TrimExecutions"
 	ids, err := list(ctx, tx.queries, op, scanValue[string], `SELECT id FROM executions
-		WHERE namespace = $1 AND function = $2 AND number = $3 AND finished > 0 ORDER BY created DESC,
+		WHERE namespace = $1 AND function = $2 AND number = $3 AND finished > 0 AND dead = $6 ORDER BY created DESC,
 		id DESC LIMIT $4 + 0 OFFSET $5 + 0`,
-		v.Namespace, v.Function, v.Number, limit, keep)
+		v.Namespace, v.Function, v.Number, limit, keep, v.Dead)
 	if err != nil {
 		return 0, err
 	}

@@ -21,6 +21,9 @@ func testExecutions(t *testing.T, open opener) {
 	t.Run("waiting", testExecutionsWaiting(open))
 	t.Run("trimmed", testExecutionsTrimmed(open))
 	t.Run("holds", testExecutionsHold(open))
+	t.Run("dead", testDeadLetters(open))
+	t.Run("dead and lost", testLostLetters(open))
+	t.Run("dead and trimmed", testDeadLettersTrimmed(open))
 }
 
 // execution is one that began some seconds after noon.

@@ -57,13 +57,16 @@ type Recorder struct {
 // Limits bound what is kept. Zero fields take the defaults.
 type Limits struct {
 	Rate int   // records a second that tell of no failure; five times as many that do; 200
-	Keep int   // records of a version that are over, the newest; 1,000
+	Keep int   // records of a version that are over, the newest, and as many dead letters; 1,000
 	Logs int64 // bytes of the logs of a version, the newest; 16 MiB
+
+	Backoff time.Duration // from a failure to the first retry, doubled for each further one; a second
 }
 
 func (l Limits) withDefaults() Limits {
 	const perSecond, keep, logs = 200, 1000, 16 << 20
-	return Limits{Rate: cmp.Or(l.Rate, perSecond), Keep: cmp.Or(l.Keep, keep), Logs: cmp.Or(l.Logs, logs)}
+	return Limits{Rate: cmp.Or(l.Rate, perSecond), Keep: cmp.Or(l.Keep, keep), Logs: cmp.Or(l.Logs, logs),
+		Backoff: cmp.Or(l.Backoff, time.Second)}
 }
 
 // Outcome is what a call came to.
@@ -231,6 +234,9 @@ func (r *Recorder) end(x *running, answer event.Event, err error) {
 		x.explain()
 	}
 	took := x.Finished.Sub(x.Started)
+	if x.Async && outcome != Succeeded {
+		x.decide(err, r.Limits.withDefaults().Backoff)
+	}
 	delete(r.active, x.ID)
 	kept := r.admit(x, outcome == Failed || outcome == Refused)
 	if kept {

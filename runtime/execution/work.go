@@ -25,7 +25,7 @@ const (
 	workers   = 16               // executions that were accepted, at once
 	lookEvery = time.Second      // for what was accepted elsewhere, and for what could not be run before
 	patience  = 10 * time.Second // with what is under way at a stop
-	longest   = 24 * time.Hour   // that an execution waits
+	longest   = 24 * time.Hour   // that an execution waits for a function that is busy
 	soonest   = time.Second      // until one that could not be run is tried again
 	latest    = 30 * time.Second
 	settling  = 5 * time.Second // of a write at the end
@@ -34,7 +34,7 @@ const (
 	maxResult = 256 << 10 // bytes of an answer that is kept
 )
 
-// waiting bounds what of one app waits.
+// waiting bounds what of one app waits, and its dead letters.
 func waiting() store.WaitingLimit {
 	const count, bytes = 10_000, 256 << 20
 	return store.WaitingLimit{Count: count, Bytes: bytes}
@@ -88,7 +88,7 @@ func (r *Recorder) prepare(ctx context.Context, c function.Call) (x landfall.Exe
 	}
 	c.Event = e
 	x = describe(&c, time.Now())
-	x.State, x.Async = landfall.ExecutionQueued, true
+	x.State, x.Async, x.Retries = landfall.ExecutionQueued, true, retriesOf(c)
 	return x, input, nil
 }
 
@@ -167,12 +167,13 @@ func (r *Recorder) lease(ctx context.Context, limit int) (leased []store.LeasedE
 func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, find Find, functions function.Caller) {
 	crashpoint.Here("execution.leased")
 	x := &running{Execution: leased.Execution, until: leased.Started.Add(lease), always: true}
+	x.Reason, x.Message, x.Next = "", "", time.Time{} // they are of the attempt before
 	r.mu.Lock()
 	r.add(x)
 	r.mu.Unlock()
 	answer, err := r.answer(ctx, x, leased.Input, find, functions)
 	crashpoint.Here("execution.answered")
-	if err != nil && again(err, x.Attempt) && time.Since(x.Created) < longest {
+	if err != nil && again(err, x.tried()) && time.Since(x.accepted()) < longest {
 		r.giveBack(ctx, x, isLost(err))
 		return
 	}
@@ -180,6 +181,10 @@ func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, fi
 		r.keepResult(x, answer)
 	}
 	r.end(x, answer, err)
+	if x.Dead {
+		r.Logger.WarnContext(ctx, "an execution is a dead letter now", "execution", x.ID, "function", x.Function,
+			"version", x.Version, "attempts", x.Attempt, "reason", x.Reason)
+	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
 	_ = r.write(limited, false) // what could not be written is tried again
@@ -222,7 +227,7 @@ func isLost(err error) bool {
 func (r *Recorder) giveBack(ctx context.Context, x *running, tried bool) {
 	const part = 10
 	now := time.Now()
-	next := now.Add(min(max(now.Sub(x.Created)/part, soonest), latest))
+	next := now.Add(min(max(now.Sub(x.accepted())/part, soonest), latest))
 	if ctx.Err() != nil {
 		next = now
 	}

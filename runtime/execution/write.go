@@ -186,12 +186,12 @@ func (r *Recorder) settle(batch []written, now time.Time, failed bool) {
 		switch {
 		case failed:
 			x.log = slices.Concat(w.log, x.log)
-			if w.State.Final() {
+			if w.State != landfall.ExecutionRunning {
 				r.over = append(r.over, x)
 			}
-		case w.State.Final():
+		case w.State != landfall.ExecutionRunning:
 			r.overBytes -= len(w.log)
-		case !w.State.Final():
+		default:
 			x.until = now.Add(lease)
 		}
 		x.claimed = false
@@ -255,6 +255,9 @@ func (r *Recorder) trim(ctx context.Context, batch []written) {
 		}
 		g.records++
 		g.bytes += w.Log
+		if w.Dead {
+			g.bytes += w.Input
+		}
 		if g.records > limits.Keep/share || g.bytes > limits.Logs/share {
 			*g = growth{}
 			due = append(due, w.Execution)
@@ -268,7 +271,11 @@ func (r *Recorder) trim(ctx context.Context, batch []written) {
 }
 
 func (r *Recorder) trimVersion(ctx context.Context, v landfall.Execution, limits Limits) error {
+	letters := v
+	v.Dead, letters.Dead = false, true
 	for _, trim := range []func(*store.Tx) (int, error){
+		func(tx *store.Tx) (int, error) { return tx.TrimDeadLetters(ctx, v.AppID, waiting(), trimBatch) },
+		func(tx *store.Tx) (int, error) { return tx.TrimExecutions(ctx, letters, limits.Keep, trimBatch) },
 		func(tx *store.Tx) (int, error) { return tx.TrimExecutions(ctx, v, limits.Keep, trimBatch) },
 		func(tx *store.Tx) (int, error) { return tx.TrimExecutionLogs(ctx, v, limits.Logs, trimBatch) },
 	} {

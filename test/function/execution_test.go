@@ -32,7 +32,8 @@ func TestExecutions(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Repository(s.App("shop"))
-	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello hello.main"),
+	r.Write("specs/functions.yaml", strings.Replace(site.FunctionsSpec("python-env", "hello hello.main"),
+		"  package: {packageref", "  retries: 1\n  package: {packageref", 1),
 		"specs/app.yaml", site.AppSpec("shop", "config: {password: hunter2}"), "site/index.html", "page",
 		"hello/hello.py", greeting)
 	s.Pushed(r, "shop", "A function")
@@ -82,6 +83,19 @@ func TestExecutions(t *testing.T) {
 	testkit.Equal(t, "state of a failure", failed.State, landfall.ExecutionFailed)
 	testkit.Equal(t, "reason", failed.Reason, "ValueError")
 	testkit.Equal(t, "message", failed.Message, "nobody is there")
+
+	// It was tried again as its function says, and is a dead letter now, which can be sent again.
+	testkit.Equal(t, "attempts", failed.Attempt, 2)
+	testkit.Contains(t, site.Told{s.Landfall("execution", "list", "--dead")}, "ATTEMPTS", failed.ID, "nobody is there")
+	testkit.Contains(t, site.Told{s.Landfall("execution", "retry", failed.ID)}, "queued", "sent again")
+	s.Eventually("a dead letter again", func() bool {
+		s.Call(http.MethodGet, "/executions/"+failed.ID, nil, &failed)
+		return failed.Dead
+	})
+	testkit.Equal(t, "attempts in all", failed.Attempt, 4)
+	told, code := s.Run(t.TempDir(), "execution", "retry", id)
+	testkit.Equal(t, "exit code of one that is no dead letter", code, 4)
+	testkit.Contains(t, site.Told{told}, "is succeeded; only a dead letter can be sent again")
 
 	// C-014, C-027: without a number, and with 0, it is the latest
 	r.Write("hello/hello.py", strings.Replace(greeting, "Hello", "Ahoy", 1))
