@@ -19,7 +19,7 @@ type Trigger struct {
 	// canonical JSON in the form that event.ParseFilters takes; nil: every event of the source passes
 	Filters   json.RawMessage
 	Resources Resources // override the function's
-	Retries   *int      // override the function's; nil, and for a queue, which has its own: they do not
+	Retries   *int      `json:",omitempty"` // override the function's; nil: they do not; a queue has its own
 
 	HTTP  HTTPSource
 	Time  TimeSource

@@ -113,7 +113,6 @@ func (b *bench) wantComment(t *testing.T, number int, report landfall.PullReques
 			ours = append(ours, c)
 		}
 	}
-	// L-026: a pull request has one comment
 	if len(ours) != 1 || ours[0].Body != github.Text(report, installation) {
 		t.Errorf("pull request %d has %+v, want one that says %s", number, ours, github.Text(report, installation))
 	}
@@ -139,6 +138,7 @@ func TestCommentIsEdited(t *testing.T) {
 	b.comments.want(12, says("two"))
 	b.comments.want(12, says("three"))
 	b.calm(t)
+	// L-026: the pull request has one comment of ours, which says the newest
 	b.wantComment(t, 12, says("three"))
 	// L-025: two events at once are one edit, and nothing is asked before it
 	if n := b.server.Requests(); n != 4 {

@@ -55,7 +55,6 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 	if len(due) != reports {
 		s.T.Errorf("%s: %d reports are due, want %d", what, len(due), reports)
 	}
-	// P-008: nor does a comment say so before
 	for _, c := range s.WantComments(what, reports) {
 		if app := c.Report.Apps[0]; app.State != state || app.Commit != run.Commit || c.Report.Closed {
 			s.T.Errorf("%s: the comment says %+v, want %s", what, c.Report, state)
@@ -101,6 +100,7 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	case <-time.After(testkit.Patience):
 		t.Fatal("the gateways were not asked to take the release")
 	}
+	// P-008: no comment says that it is over before the release answers
 	s.wantState("before the swap", unfinished[0], landfall.RunRunning, 0)
 	close(gateways.Release)
 	stop()

@@ -108,10 +108,10 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 		"stream_body: true\n  max_body: 500m": "max_body is 500m",
 		"max_body: 1Gi": "max_body is the bound of a body that comes in parts; set stream_body: " +
 			"true, or leave it out",
-		"stream_body: 1Gi":                        "stream_body",
-		"retries: 21":                             "specs/a.yaml:7: Function hello: retries is 21; it is a number from 0 to 20",
-		"retries: -1":                             "retries is -1",
-		"concurrency: -2":                         "concurrency is -2; it is a number from 0 to 10000",
+		"stream_body: 1Gi": "stream_body",
+		"retries: 21":      "specs/a.yaml:7: Function hello: retries is 21; it is a number from 0 to 20",
+		"retries: -1":      "retries is -1",
+		"concurrency: -2":  "concurrency is -2; it is a number from 0 to 10000",
 		"resources: {limits: {memory: 9999999T}}": "memory is 9999999T",
 	} {
 		contains(t, refused(t, spec.Limits{}, function(field)), says)
@@ -213,11 +213,18 @@ spec: {deployment: {type: literal, literal: aGVsbG8=}}
 			got.Resources != (landfall.Resources{Memory: 64 << 20, Timeout: 5 * time.Second, Concurrency: 2}) {
 			t.Errorf("%s: got %v, %s and %+v", kind, got.Config, got.Filters, got.Resources)
 		}
+		if kind != "MessageQueueTrigger" { // which has maxRetries
+			three := mustParse(t, trigger(kind, own+"\n  retries: 3")).Triggers[0].Retries
+			if got.Retries != nil || three == nil || *three != 3 {
+				t.Errorf("%s: got the retries %v and %v, want none and 3", kind, got.Retries, three)
+			}
+		}
 		for field, says := range map[string]string{
 			"config: [1]":                         "spec.config must be a mapping",
 			"config: {a: {b: c}}":                 "spec.config.a must be text",
 			"resources: {limits: {memory: much}}": "specs/a.yaml:7: " + kind + " fire: resources: memory is much",
 			"idletimeout: -1":                     "idletimeout is -1",
+			"retries: 21":                         "retries",
 			"filters: [{any: []}]":                "specs/a.yaml:7: " + kind + " fire: filters[0].any: there is nothing in it",
 		} {
 			contains(t, refused(t, spec.Limits{}, trigger(kind, own+"\n  "+field)), says)

@@ -263,7 +263,7 @@ func testDoors(t *testing.T, open opener) {
 		again := d
 		again.Decision = "It made another run."
 		err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, again) })
-		// L-020: the same delivery is stored once
+		// The same delivery is stored once
 		testkit.Kind(t, "the same delivery again", err, landfall.Conflict)
 		testkit.Same(t, "after the repeat", testkit.Must(db.Delivery(ctx, "h", "1"))(t), d)
 		_, err = db.Delivery(ctx, "h", "2")

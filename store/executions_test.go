@@ -79,7 +79,7 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 		log := testkit.Must(db.ExecutionLog(ctx, "a", 0, 10))(t)
 		testkit.Same(t, "its log", texts(log), "one\ntwo\n")
 		testkit.Same(t, "the rest of its log", texts(testkit.Must(db.ExecutionLog(ctx, "a", log[0].Seq, 10))(t)), "two\n")
-		// L-037: what executions logged is found by the function's version
+		// What executions logged is found by the function's version
 		testkit.Same(t, "the log of the version", texts(testkit.Must(db.FunctionLog(ctx, "default", "hello", 2, 0, 10))(t)),
 			"one\none\ntwo\n")
 		testkit.Same(t, "the log of another", texts(testkit.Must(db.FunctionLog(ctx, "default", "hello", 1, 0, 10))(t)), "")
@@ -357,7 +357,7 @@ func testExecutionsHold(open opener) func(t *testing.T) {
 		})
 		testkit.Same(t, "held by nothing", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
 		record(t, db, "p", nil, execution(app, "a", 1))
-		// C-023: while an execution of it runs, a version is not deleted
+		// While an execution of it runs, a version is not deleted
 		testkit.Same(t, "held by an execution that runs", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), true)
 		testkit.Same(t, "what nothing keeps", len(testkit.Must(db.UnheldVersions(ctx, app.ID))(t)), 0)
 		record(t, db, "p", nil, ended(execution(app, "a", 1)))

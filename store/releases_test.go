@@ -229,7 +229,7 @@ func testCollection(t *testing.T, open opener) {
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
 		testkit.Same(t, "marked after that", mark(t, s), []string{"a/", "b/"})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropPrefix(ctx, "b/") })
-		// L-031: nothing points into what is being deleted, or is deleted already
+		// Nothing points into what is being deleted, or is deleted already
 		testkit.Same(t, "refused then", share("a/", "b/", "c/"), []string{"a/", "b/", "c/"})
 	})
 	t.Run("static content goes with the last accessible release", func(t *testing.T) {
@@ -241,7 +241,7 @@ func testCollection(t *testing.T, open opener) {
 		newRelease(t, s.db, newGroup(t, s.db, s.app, "aaaaaaaa", "", inForce(s.unit, v1)), true)
 		newRelease(t, s.db, newGroup(t, s.db, s.app, "bbbbbbbb", "", inForce(s.unit, v2)), true)
 		newRelease(t, s.db, newGroup(t, s.db, s.app, "cccccccc", "", inForce(s.unit, v3)), false)
-		// L-031: what an accessible release reaches is not marked, and what none reaches is
+		// What an accessible release reaches is not marked, and what none reaches is
 		testkit.Same(t, "marked", mark(t, s), []string{"a/"})
 		v1.Content, v2.Content = nil, nil
 		testkit.Same(t, "versions without stored content have none", testkit.Must(s.db.Versions(ctx, s.unit.ID, true))(t),

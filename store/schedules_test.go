@@ -72,7 +72,7 @@ func testSchedules(t *testing.T, open opener) {
 		testkit.Kind(t, "a release that is not live", err, landfall.Conflict)
 		expressions := map[string]string{"same": "@daily", "other": "@daily", "new": "@daily"}
 		want := map[string]time.Time{"same": after(0), "other": after(10), "new": after(10)}
-		// E-113: the scheduler stores its own schedules
+		// The scheduler stores its own schedules.
 		testkit.Same(t, "after a switch", testkit.Must(keep(t, db, app, second, expressions))(t), want)
 		testkit.Same(t, "once more", testkit.Must(keep(t, db, app, second, expressions))(t), want)
 		switchTo(t, db, &app, first, after(20)) // back

@@ -106,6 +106,7 @@ func pointOf(e ast.Expr) (string, bool) {
 // by half, every status is final (V8), and the runs go on within the contract's seconds.
 func TestCrash(t *testing.T) {
 	t.Parallel()
+	// P-014: one command starts the one process that takes every push to its release, also after each kill
 	crashes(t, crashpoint.OfPush())
 }
 
@@ -245,7 +246,6 @@ func newCrashed(t *testing.T) *crashed {
 	c.Start()
 	c.Populate()
 	c.releases = c.Settled(c.at)
-	// P-014: one command started the one process that took both pushes to their releases.
 	c.WantRound(forge.NearApp, forge.NearApp, c.at)
 	c.Opens()
 	c.owesNothing()

@@ -40,7 +40,7 @@ func TestFaultDiskIsNamed(t *testing.T) {
 	v := machine.NewVolume(t, 8<<20, s.Data, "git", filepath.Join("cache", "functions"))
 	s.Within = v.Enter()
 	s.Start()
-	says := func(want string) {
+	says := func(t *testing.T, want string) {
 		t.Helper()
 		s.Eventually("/readyz says "+want, func() bool {
 			said := ready(s)
@@ -49,14 +49,14 @@ func TestFaultDiskIsNamed(t *testing.T) {
 	}
 	v.Fill(0)
 	// K-017: what lies on a disk of its own is looked at, and each disk once
-	says("disk: that of git is full; pushes")
+	says(t, "disk: that of git is full; pushes")
 	v.Drain()
-	says("")
+	says(t, "")
 	back := v.Crowd()
 	// K-017: a disk that takes no more files is as good as full
-	says("disk: that of git takes no more files; pushes")
+	says(t, "disk: that of git takes no more files; pushes")
 	back()
-	says("")
+	says(t, "")
 }
 
 // pointsARound is to how many points a disk is filled up in one round.
@@ -78,6 +78,7 @@ func TestFaultFullDisk(t *testing.T) {
 		t.Helper()
 		name, number, _ := strings.Cut(name, "/")
 		round := testkit.Must(strconv.Atoi(number))(t)
+		// N-016: a push to a full disk is refused, or kept; what is released is served whole; it recovers without a restart
 		testFullDisk(t, name, float64(round)/float64(rounds))
 	})
 }
@@ -131,7 +132,7 @@ func fillUp(w *forge.Twins, v *machine.Volume, shift float64) {
 	}
 	for _, visitor := range visitors {
 		visitor.Sees(shown[visitor.App])
-		// N-016: whoever looked on saw whole releases all the time, in the order of the pushes.
+		// Whoever looked on saw whole releases all the time, in the order of the pushes.
 		if got := visitor.Rounds(w.T); !slices.IsSorted(got) {
 			w.T.Errorf("a visitor of %s saw the rounds %v, want none twice", visitor.App, got)
 		}
@@ -165,19 +166,19 @@ func wantDrained(w *forge.Twins, a *forge.Attempt, app string) {
 	switch {
 	case app == forge.FarApp && !kept:
 		again := w.SendTo(a.Delivery)
-		// N-016: a delivery is accepted, or is refused with 503 and leaves nothing: when it comes again it is no repeat.
+		// A delivery is accepted, or is refused with 503 and leaves nothing: when it comes again it is no repeat.
 		if a.Status != http.StatusServiceUnavailable || again != http.StatusAccepted {
 			w.T.Errorf("with a full disk the delivery got %d, and %d when there was space, want 202, or 503 and 202",
 				a.Status, again)
 		}
 	case !kept:
-		// N-016: a push to the built-in remote that was not kept was refused, and says why.
+		// A push to the built-in remote that was not kept was refused, and says why.
 		if !strings.Contains(a.Terminal, "rejected") {
 			w.T.Errorf("a push that was not kept was told:\n%s", a.Terminal)
 		}
 		w.Again(a, app)
 	}
-	// N-016: what was accepted becomes a release when there is space again, without a restart.
+	// What was accepted becomes a release when there is space again, without a restart.
 	w.Ends(app, a.Commits[app], landfall.RunSucceeded)
 	w.WantRound(app, app, a.Round)
 }

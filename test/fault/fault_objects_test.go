@@ -92,6 +92,7 @@ func TestFaultObjects(t *testing.T) {
 					b.deploys([]string{forge.NearApp, forge.FarApp}[at%2], at, kinds[i], faults[kinds[i]])
 				}
 			}
+			// N-017: with each fault it was tried again until it worked, and nothing else than was pushed was stored or served
 			site.WantSound(t, b.Site, true)
 		})
 	}
@@ -122,7 +123,7 @@ func (b *badBucket) deploys(app string, round int, kind string, fault func(*badB
 	b.toxic.Clear()
 	b.line.Clear()
 	<-a.Heard[app]
-	// N-017: with each of the faults it is tried again until it works
+	// With each of the faults it is tried again until it works.
 	b.Ends(app, a.Commits[app], landfall.RunSucceeded)
 	b.WantRound(app, app, round)
 	if b.T.Failed() {
@@ -143,7 +144,7 @@ func (b *badBucket) look(app string, round int) {
 	if _, scan := fmt.Sscanf(string(body), forge.PageFormat(app), &n); err == nil &&
 		resp.StatusCode < http.StatusInternalServerError &&
 		(scan != nil || resp.StatusCode != http.StatusOK || n > round || string(body) != forge.PageOf(app, n)) {
-		// N-017: what the checksum does not fit is never served.
+		// What the checksum does not fit is never served.
 		b.T.Errorf("while round %d of %s was on its way, a visitor got %d %.200q", round, app, resp.StatusCode, body)
 	}
 }
