@@ -23,7 +23,7 @@ func TestLatest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// B-056: latest is the version that was made last
+	// Latest is the version that was made last.
 	testkit.Same(t, "what latest means", latest.UID, aub)
 	// B-057: which is found through the tracker
 	testkit.Same(t, "the tracker", s.tracker(t, fn("bar")), "uidaaaaa aubaaaaa")

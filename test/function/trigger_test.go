@@ -563,6 +563,12 @@ func TestVersionsOfTriggers(t *testing.T) {
 	testkit.Equal(t, "version of the trigger", s.UnitsOf("shop", "live")["time-trigger time-moving"].UID, before.UID)
 	// B-061: a trigger that stays as it is leads to the newest version at once
 	testkit.Equal(t, "answer of the trigger that stayed", fire("time-moving"), "three")
+	for kind := range kinds {
+		// B-056: a trigger with the version latest is resolved to the version that was made last
+		testkit.Equal(t, "answer of "+kind+"-latest", fire(kind+"-latest"), "three")
+	}
+	// B-059: the trigger did not change, and all versions are there still
+	testkit.Equal(t, "versions of the function", numbers(s, "/functions/hello"), "1 2 3")
 	testkit.Equal(t, "answer of one that names a version", fire("queue-number"), "one")
 
 	r.Write("specs/functions.yaml", specs+"---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: "+

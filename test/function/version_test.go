@@ -66,6 +66,7 @@ func TestVersionDelete(t *testing.T) {
 		strings.TrimSpace(s.Landfall("fn", "invoke", "hello:3")), "13")
 
 	site.AddVersion(s, r, "4", true)
+	testkit.Equal(t, "latest before that", strings.TrimSpace(s.Landfall("function", "invoke", "hello")), "4")
 	s.Landfall("function", "version", "delete", "hello", "4")
 	// B-060, B-061
 	testkit.Equal(t, "latest after the newest was deleted",

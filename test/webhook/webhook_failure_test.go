@@ -62,6 +62,19 @@ func TestWebhookFailures(t *testing.T) {
 		w.Hears(h.Send("main"))
 		// L-012: one unit that is wrong is a failure of the whole
 		forge.WantEnds(t, w, "wrong-specs", half, landfall.RunFailed, "goodbye-pkg")
+
+		built := func(name, command string) string {
+			return strings.Replace(site.FunctionSpec(name), `deployment: {url: "archive://`+name+`"}`,
+				`source: {url: "archive://`+name+`"}, buildcmd: "`+command+`"`, 1)
+		}
+		h.Write("specs/hello.yaml", built("hello", "cp -r $SRC_PKG $DEPLOY_PKG"), "specs/bye.yaml", built("bye", "exit 3"),
+			"bye/main.py", "one")
+		broken := h.Commit("One package of two cannot be built")
+		w.Hears(h.Send("main"))
+		// L-012: one package of two that fails to build is a failure of the whole, and nothing of the other is made
+		forge.WantEnds(t, w, "wrong-specs", broken, landfall.RunFailed, "bye-pkg")
+		testkit.Equal(t, "group versions", len(site.List[client.Group](w.Site, "/apps/wrong-specs/groups")), 0)
+		testkit.Equal(t, "functions", len(site.List[client.Unit](w.Site, "/functions?app=wrong-specs")), 0)
 		recovers(t, w, h, "wrong-specs")
 	})
 
