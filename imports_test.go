@@ -65,7 +65,7 @@ func rooms() []room {
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest webhook", ""},
 		{"handmade", "accept builder deploy remote spec store versioning", ""},
-		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote store/storetest"},
+		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote spec store/storetest"},
 		{"canary", "", ""},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},
 		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree " +
@@ -175,6 +175,8 @@ func rooms() []room {
 		{"test/roles", "",
 			"logtest runtime/trigger/queue/natstest runtime/wasm/wasmtest secret test/forge test/machine test/site"},
 		{"test/pages", "", "api/client store test/browser test/forge test/site runtime/gateway/access"},
+		{"test/history", "", "accept assets builder deploy pipeline remote runs runtime/registry runtime/registry/stored secret " +
+			"store store/storetest upkeep versioning"},
 		{"test/soak", "", "api/client store/storetest test/forge test/site"},
 
 		// What the Makefile needs.

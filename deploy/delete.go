@@ -304,7 +304,7 @@ func (d *deletion) leads(ctx context.Context, t spec.Trigger, v landfall.Version
 			continue
 		case d.whole:
 			return true, nil
-		case slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, ref.Selector):
+		case moves(ref.Selector):
 			continue
 		}
 		_, err := versioning.FindAlias(ctx, d.tx, v.Namespace, ref)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -110,6 +112,69 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App,
 		pinned = append(pinned, v.Digest)
 	}
 	return pinned, nil
+}
+
+// Pinned returns the versions of functions that triggers of an app's accessible releases name by a fixed selector, and
+// the versions of packages that these run. They are held although no release has them.
+func Pinned(ctx context.Context, tx *store.Tx, app landfall.App) (map[store.UnitNumber]bool, error) {
+	pinned := map[store.UnitNumber]bool{}
+	for _, kind := range landfall.TriggerKinds() {
+		served, err := tx.ServedUnits(ctx, app.ID, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range served {
+			t, err := spec.ReadTriggerVersion(s.Unit, s.Spec)
+			if landfall.Ignore(err, landfall.Invalid) != nil { // what cannot be read leads nowhere
+				return nil, err
+			}
+			for _, ref := range t.References() {
+				if moves(ref.Selector) {
+					continue
+				}
+				if err := addPinned(ctx, tx, app, ref, pinned); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return pinned, nil
+}
+
+// moves reports whether a selector means other versions as time goes by, whatever aliases there are.
+func moves(selector string) bool {
+	return slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, selector)
+}
+
+// addPinned adds the version that a reference names, unless that is an alias, which holds its versions itself.
+func addPinned(ctx context.Context, tx *store.Tx, app landfall.App, ref landfall.Reference,
+	pinned map[store.UnitNumber]bool) error {
+	_, err := versioning.FindAlias(ctx, tx, app.Namespace, ref)
+	if err == nil || !landfall.Is(err, landfall.NotFound) {
+		return err
+	}
+	v, err := versioning.Find(ctx, tx, app.Namespace, landfall.FunctionUnit, ref)
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	row, err := tx.UnitInNamespace(ctx, app.Namespace, v.Unit)
+	if err != nil {
+		return err
+	}
+	pinned[store.UnitNumber{Unit: row.ID, Number: v.Number}] = true
+	content, err := landfall.ReadContent[landfall.FunctionContent](v.Content)
+	if err != nil || content.Package.Name == "" {
+		return err
+	}
+	name := content.Package.Name
+	name = name[:max(strings.LastIndexByte(name, '-'), 0)] // without the uid
+	pkg, err := tx.UnitInNamespace(ctx, app.Namespace, landfall.UnitID{Kind: landfall.PackageUnit, Name: name})
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	number, err := strconv.ParseInt(content.Package.ResourceVersion, 10, 64)
+	pinned[store.UnitNumber{Unit: pkg.ID, Number: number}] = true
+	return err
 }
 
 // remedy says what to do when a trigger names a version that does not exist: it must exist before the push.

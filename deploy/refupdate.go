@@ -165,7 +165,11 @@ func (u *RefUpdate) Settle(ctx context.Context) (change int64, notes []string, e
 	}
 	var retired []landfall.UnitID
 	if u.production && !u.App.OfNamespace() { // what is made by hand goes by hand
-		if retired, err = versioning.Retire(ctx, u.Tx, *u.App, u.Units); err != nil {
+		pinned, err := Pinned(ctx, u.Tx, *u.App)
+		if err != nil {
+			return 0, nil, err
+		}
+		if retired, err = versioning.Retire(ctx, u.Tx, *u.App, u.Units, pinned); err != nil {
 			return 0, nil, err
 		}
 	}

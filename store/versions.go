@@ -184,6 +184,16 @@ func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {
 		ORDER BY a.id DESC LIMIT 1`, unit)
 }
 
+// sameContent is true for a version v that a unit gu of a group version needs: itself, and every version of a package
+// with the same content, because a function runs the one with which it was made, and a person may have made another.
+const sameContent = `gu.unit = v.unit AND (gu.number = v.number OR (gu.digest = v.digest
+	AND EXISTS (SELECT 1 FROM units pu WHERE pu.id = v.unit AND pu.kind = 'package')))`
+
+// packageHolds is true for a version v of a package whose content an accessible release has.
+const packageHolds = `EXISTS (SELECT 1 FROM units pu JOIN releases r ON r.app = pu.app AND r.expired = 0
+	JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid AND gu.unit = pu.id AND gu.digest = v.digest
+	WHERE pu.id = v.unit AND pu.kind = 'package')`
+
 // pinned are the versions to which something leads that is no release: an alias, a job that is not over, or a webhook.
 const pinned = `(SELECT unit, number, other FROM aliases
 	UNION ALL SELECT unit, number, 0 FROM function_jobs WHERE number > 0 AND state IN ('running', 'paused')
@@ -194,8 +204,8 @@ const pinned = `(SELECT unit, number, other FROM aliases
 const pinHolds = `(EXISTS (SELECT 1 FROM ` + pinned + ` al WHERE al.unit = v.unit AND v.number IN (al.number, al.other))
 	OR EXISTS (SELECT 1 FROM ` + pinned + ` al JOIN units fu ON fu.id = al.unit
 	JOIN versions fv ON fv.unit = al.unit AND fv.number IN (al.number, al.other)
-	JOIN group_units ag ON ag.app = fu.app AND ag.grp = fv.uid AND ag.unit = v.unit AND ag.number = v.number
-	JOIN units au ON au.id = ag.unit
+	JOIN group_units gu ON gu.app = fu.app AND gu.grp = fv.uid AND ` + sameContent + `
+	JOIN units au ON au.id = gu.unit
 	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
 // HeldVersion reports whether an accessible release, an alias, a job, a webhook or an execution that is not over holds a
@@ -204,11 +214,11 @@ func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bo
 	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64],
 		`SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
 		AND (EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
-			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0) OR `+pinHolds+`
+			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0) OR `+packageHolds+` OR `+pinHolds+`
 			OR EXISTS (SELECT 1 FROM units u JOIN executions x ON x.namespace = u.namespace AND x.function = u.name
 				WHERE u.id = v.unit AND u.kind = 'function' AND x.number = v.number AND x.finished = 0)
 			OR EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
-				WHERE gu.unit = v.unit AND gu.number = v.number AND x.finished = 0))`, unit, number)
+				WHERE `+sameContent+` AND x.finished = 0))`, unit, number)
 	return n > 0, err
 }
 
@@ -241,12 +251,12 @@ func (q queries) UnheldVersions(ctx context.Context, app string) ([]UnitNumber, 
 		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
 		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0)
-		AND NOT `+pinHolds+`
+		AND NOT `+packageHolds+` AND NOT `+pinHolds+`
 		AND NOT EXISTS (SELECT 1 FROM executions x
 			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number
 			AND x.finished = 0)
 		AND NOT EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
-			WHERE x.app = u.app AND x.finished = 0 AND gu.unit = v.unit AND gu.number = v.number)
+			WHERE x.app = u.app AND x.finished = 0 AND `+sameContent+`)
 		AND NOT EXISTS (SELECT 1 FROM version_prefixes vp JOIN reservations rs ON rs.prefix = vp.prefix
 			WHERE vp.unit = v.unit AND vp.number = v.number)`, app)
 }

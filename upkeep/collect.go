@@ -40,7 +40,14 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 		if err != nil {
 			return err
 		}
+		pinned, err := deploy.Pinned(ctx, tx, app)
+		if err != nil {
+			return err
+		}
 		for _, v := range unheld {
+			if pinned[v] {
+				continue
+			}
 			if err := tx.DeleteVersion(ctx, v.Unit, v.Number); err != nil {
 				return err
 			}

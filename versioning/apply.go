@@ -258,9 +258,10 @@ func functionContent(u Unit, namespace string, inForce map[landfall.UnitID]store
 }
 
 // Retire takes the units of an app that are not in force out of the app. Their versions are deleted, except those that
-// an accessible release holds: these leave their tracker, and are deleted with their last holder. It returns the
-// retired units.
-func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store.GroupUnit) ([]landfall.UnitID, error) {
+// something holds, or a trigger names (pinned): these leave their tracker, and are deleted with their last holder. It
+// returns the retired units.
+func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store.GroupUnit,
+	pinned map[store.UnitNumber]bool) ([]landfall.UnitID, error) {
 	keep := make(map[string]bool, len(inForce))
 	for _, u := range inForce {
 		keep[u.UnitID] = true
@@ -274,7 +275,7 @@ func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store
 		if keep[row.ID] || row.Retired || row.Unit.Kind == landfall.SecretUnit { // no spec names a secret
 			continue
 		}
-		had, err := retireUnit(ctx, tx, row)
+		had, err := retireUnit(ctx, tx, row, pinned)
 		if err != nil {
 			return nil, err
 		}
@@ -287,7 +288,7 @@ func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store
 
 // retireUnit retires one unit, and reports whether production had it until now. A unit that only another branch has
 // belongs to that branch, and stays.
-func retireUnit(ctx context.Context, tx *store.Tx, row store.Unit) (bool, error) {
+func retireUnit(ctx context.Context, tx *store.Tx, row store.Unit, pinned map[store.UnitNumber]bool) (bool, error) {
 	versions, err := tx.Versions(ctx, row.ID, true)
 	if err != nil || !slices.ContainsFunc(versions, func(v landfall.Version) bool { return v.Production && !v.Retired }) {
 		return false, err
@@ -297,7 +298,7 @@ func retireUnit(ctx context.Context, tx *store.Tx, row store.Unit) (bool, error)
 		if err != nil {
 			return false, err
 		}
-		if !held {
+		if !held && !pinned[store.UnitNumber{Unit: row.ID, Number: v.Number}] {
 			if err := tx.DeleteVersion(ctx, row.ID, v.Number); err != nil {
 				return false, err
 			}

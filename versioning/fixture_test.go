@@ -121,7 +121,7 @@ func (s *shop) point(ctx context.Context, tx *store.Tx, c change, inForce []stor
 	if err := tx.MarkProduction(ctx, s.app.ID, c.uid); err != nil {
 		return err
 	}
-	_, err := versioning.Retire(ctx, tx, s.app, inForce)
+	_, err := versioning.Retire(ctx, tx, s.app, inForce, nil)
 	return err
 }
 

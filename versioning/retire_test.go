@@ -118,7 +118,7 @@ func TestRetire(t *testing.T) {
 			bar := s.must(t, change{uid: aub, units: without("1")})
 			retire := func(what string) {
 				s.update(t, func(tx *store.Tx) error {
-					retired, err := versioning.Retire(t.Context(), tx, s.app, bar)
+					retired, err := versioning.Retire(t.Context(), tx, s.app, bar, nil)
 					testkit.Same(t, what, retired, nil)
 					return err
 				})
@@ -143,7 +143,7 @@ func TestRetire(t *testing.T) {
 		bar := s.must(t, change{uid: aub, line: landfall.Preview, units: without("1")})
 		for _, want := range [][]landfall.UnitID{{fn("foo"), trigger, pkg("foo-pkg")}, nil} {
 			s.update(t, func(tx *store.Tx) error {
-				retired, err := versioning.Retire(t.Context(), tx, s.app, bar)
+				retired, err := versioning.Retire(t.Context(), tx, s.app, bar, nil)
 				testkit.Same(t, "Retire", retired, want)
 				return err
 			})
