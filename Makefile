@@ -110,6 +110,15 @@ test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrep
 	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 4 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./test/fault ./test/function ./test/roles | \
 		build/bin/testreport -o build/faults.json
 
+.PHONY: test/model
+test/model: needs build/bin/testreport build/bin/testservers ## 10,000 random histories of an app against a model of versioning, and 666 on PostgreSQL (LANDFALL_MODEL_HISTORIES=1000 for fewer)
+	@build/bin/testservers $(GO) test -json -v -timeout 10h -count=1 $(TESTFLAGS) -run '^TestHistories' ./test/history -rapid.checks=$${LANDFALL_MODEL_HISTORIES:-10000} -rapid.nofailfile | \
+		build/bin/testreport -o build/model.json; ended=$$?; grep -o '[0-9]* histories, [^"]*' build/model.json; exit $$ended
+
+.PHONY: test/mutants
+test/mutants: ## apply each mutation of test/history/mutations to a copy of the work tree, and expect that random histories find it (MUTANTS='weights-above-100 ...' for some)
+	@GO='$(GO)' tools/mutants.sh $(MUTANTS)
+
 .PHONY: test/poison
 test/poison: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## push what no release can be made of, 59 kinds 20 times each: only that push fails, and a neighbour notices nothing (LANDFALL_POISON_ROUNDS=2 for less)
 	@LANDFALL_POISON_ROUNDS=$${LANDFALL_POISON_ROUNDS:-20} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestPoisonPushes$$' ./test/push | \

@@ -2,14 +2,12 @@ package history_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,17 +25,14 @@ type history struct {
 	*installation
 
 	t     *rapid.T
-	ctx   context.Context
 	app   landfall.App
 	want  *state
 	count *figures
 
-	seen   map[string]landfall.Version        // V1: by unit and number
-	uids   map[landfall.UID]string            // V3: of groups, to their digests
-	digest map[madeOf]landfall.Digest         // V4
-	words  map[digestOf]string                // and back
-	began  map[string]bool                    // executions that were begun
-	spec   func() map[string]landfall.Version // nil
+	seen   map[string]landfall.Version // V1: by unit and number
+	uids   map[landfall.UID]string     // V3: of groups, to their digests
+	digest map[madeOf]landfall.Digest  // V4
+	words  map[digestOf]string         // and back
 }
 
 // step is one thing that somebody does: how, and what the model says of it, which changes the state that it is given
@@ -60,16 +55,16 @@ func (s step) all(ctx context.Context) error {
 // begin makes an app in a namespace of its own.
 func (i *installation) begin(t *rapid.T, count *figures) *history {
 	id := fmt.Sprintf("a%06d", i.apps.Add(1))
-	h := &history{installation: i, t: t, ctx: t.Context(), want: newState(), count: count,
+	h := &history{installation: i, t: t, want: newState(), count: count,
 		seen: map[string]landfall.Version{}, uids: map[landfall.UID]string{}, digest: map[madeOf]landfall.Digest{},
-		words: map[digestOf]string{}, began: map[string]bool{}}
+		words: map[digestOf]string{}}
 	h.app = landfall.App{ID: id, Namespace: "n" + id, Name: id, Branch: branch, UIDSpace: uuid.New(), Created: noon,
 		Objects: "apps/" + id + "/", GitHub: landfall.GitHubRepository{ID: 1, Owner: "harbor", Name: "shop"}}
-	err := i.db.Update(h.ctx, func(tx *store.Tx) error {
-		if err := tx.EnsureNamespace(h.ctx, h.app.Namespace, 0); err != nil {
+	err := i.db.Update(h.t.Context(), func(tx *store.Tx) error {
+		if err := tx.EnsureNamespace(h.t.Context(), h.app.Namespace, 0); err != nil {
 			return err
 		}
-		return tx.CreateApp(h.ctx, h.app)
+		return tx.CreateApp(h.t.Context(), h.app)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +89,7 @@ func kindName(k landfall.Kind) string {
 
 // take takes a step, and compares what it came to with what the model says.
 func (h *history) take(s step) {
-	err := s.all(h.ctx)
+	err := s.all(h.t.Context())
 	h.count.add(s.name, err)
 	next := h.want.clone()
 	kind := s.next(next)
@@ -119,11 +114,16 @@ func (h *history) compare(what string, want *state) {
 // adopt goes on from a state, with the times that the store has.
 func (h *history) adopt(got, want *state) {
 	got.applied = want.applied
+	for id, x := range want.executions {
+		if _, ok := got.executions[id]; ok {
+			got.executions[id] = x
+		}
+	}
 	h.want = got
 }
 
 func (h *history) stored() *state {
-	s, err := h.read(h.ctx)
+	s, err := h.read(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (h *history) together(steps ...step) {
 	errs := make([]error, len(steps))
 	var group sync.WaitGroup
 	for i, s := range steps {
-		group.Go(func() { errs[i] = s.all(h.ctx) })
+		group.Go(func() { errs[i] = s.all(h.t.Context()) })
 	}
 	group.Wait()
 	for i, s := range steps {
@@ -195,13 +195,13 @@ func permutations(n int) [][]int {
 func (h *history) within(outer, inner step) {
 	var errs [2]error
 	var once sync.Once
-	run := func() { once.Do(func() { errs[1] = inner.do(h.ctx) }) }
+	run := func() { once.Do(func() { errs[1] = inner.do(h.t.Context()) }) }
 	h.objects.set(run)
-	errs[0] = outer.all(h.ctx)
+	errs[0] = outer.all(h.t.Context())
 	h.objects.set(nil)
 	run()
 	if inner.rest != nil && errs[1] == nil {
-		errs[1] = inner.rest(h.ctx)
+		errs[1] = inner.rest(h.t.Context())
 	}
 	h.count.add("within "+outer.name, nil)
 	h.count.add(outer.name, errs[0])
@@ -290,6 +290,3 @@ func (f *figures) String() string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-var _ = errors.New
-var _ *testing.T

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -76,7 +77,7 @@ func newInstallation(t *testing.T, address string) *installation {
 	i.editor = &deploy.Editor{DB: i.db, Secrets: secrets, ReleaseURL: releaseURL, Rollout: i.rollout, Now: i.clock.Now}
 	i.upkeep = &upkeep.Upkeep{DB: i.db, Runs: i.runs, Rollout: i.rollout, Objects: i.objects, Mirrors: mirrors,
 		Repositories: noRepositories{}, Builds: i.pipeline.Builds, Now: i.clock.Now, Logger: logger}
-	if store.IsPostgres(address) {
+	if store.IsPostgres(address) { // a file has the leader that opens it
 		lead(t, i.db)
 	}
 	return i
@@ -119,11 +120,7 @@ var _ accept.Remote = &references{}
 func (r *references) Heads(_ context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := map[landfall.RefName]landfall.CommitSHA{}
-	for ref, commit := range r.named[app] {
-		all[ref] = commit
-	}
-	return all, nil
+	return maps.Clone(r.named[app]), nil
 }
 
 func (r *references) Named(ctx context.Context, app string,

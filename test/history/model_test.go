@@ -3,8 +3,6 @@ package history_test
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"landfall.dev/landfall"
@@ -14,21 +12,6 @@ import (
 // they say is compared with what the store has.
 
 const branch = "main" // of production
-
-// latest is the number that "latest" means for a unit; 0: none.
-func (s *state) latest(id landfall.UnitID) int64 {
-	u := s.units[id]
-	if u == nil || u.retired || len(s.applied) == 0 || s.groups[s.applied[len(s.applied)-1]].units[id] == 0 {
-		return 0
-	}
-	for _, uid := range slices.Backward(s.applied) {
-		number := s.groups[uid].units[id]
-		if v, ok := u.versions[number]; ok && !v.retired {
-			return number
-		}
-	}
-	return 0
-}
 
 // previous is the release to which a rollback goes; empty: none.
 func (s *state) previous() landfall.UID {
@@ -83,11 +66,35 @@ func (s *state) holders(id landfall.UnitID, number int64) (releases []landfall.U
 	return releases, aliases, others
 }
 
-// held reports whether anything needs a version to be there: what a person is told, and what an alias runs with.
+// held reports whether anything needs a version to be there: what a person is told, and what is run with it.
 func (s *state) held(id landfall.UnitID, number int64) bool {
 	releases, aliases, others := s.holders(id, number)
-	if len(releases)+aliases+others > 0 {
+	if len(releases)+aliases+others > 0 || id == fn("f") && s.leads(number) {
 		return true
+	}
+	// A function runs the package's version with which it was made, and there may be another one with the same content.
+	runs := func(g group) bool {
+		of := g.units[id]
+		return of > 0 && (of == number || id == pkg() && g.code == s.units[id].versions[number].of)
+	}
+	if id == pkg() {
+		if f := s.units[fn("f")]; f != nil {
+			for n, v := range f.versions {
+				if v.pkg == number && s.leads(n) {
+					return true
+				}
+			}
+		}
+		for uid := range s.releases {
+			if s.accessible(uid) && runs(s.groups[uid]) {
+				return true
+			}
+		}
+		for _, x := range s.executions {
+			if runs(s.groups[x.group]) {
+				return true
+			}
+		}
 	}
 	if !slices.Contains([]landfall.UnitKind{landfall.PackageUnit, landfall.EnvironmentUnit, landfall.ConfigUnit,
 		landfall.SecretUnit}, id.Kind) {
@@ -96,7 +103,7 @@ func (s *state) held(id landfall.UnitID, number int64) bool {
 	for _, u := range s.units {
 		for _, a := range u.aliases {
 			for _, to := range []int64{a.first, a.other} {
-				if v, ok := u.versions[to]; ok && s.groups[v.uid].units[id] == number {
+				if v, ok := u.versions[to]; ok && runs(s.groups[v.uid]) {
 					return true
 				}
 			}
@@ -349,47 +356,4 @@ func (s *state) put(id landfall.UnitID, of landfall.Digest, uid landfall.UID, pr
 	}
 	u.versions[u.last] = v
 	return u.last
-}
-
-// find is the number of a function that a selector means; 0: none.
-func (s *state) find(id landfall.UnitID, selector string) int64 {
-	u := s.units[id]
-	if u == nil {
-		return 0
-	}
-	number, err := strconv.ParseInt(selector, 10, 64)
-	switch a, named := u.aliases[selector]; {
-	case selector == landfall.Latest:
-		return s.latest(id)
-	case err == nil:
-	case named:
-		number = a.first
-	default:
-		for n, v := range u.versions {
-			if v.label == selector || string(v.uid) == selector {
-				number = max(number, n)
-			}
-		}
-	}
-	if _, ok := u.versions[number]; !ok {
-		return 0
-	}
-	return number
-}
-
-// leads reports whether a trigger of an accessible release names a version of f by its number; with any, whatever it
-// names.
-func (s *state) leads(number int64, any bool, words map[digestOf]string, but []landfall.UID) bool {
-	for uid := range s.releases {
-		at, ok := s.groups[uid].units[route()]
-		if !ok || !s.accessible(uid) || slices.Contains(but, uid) {
-			continue
-		}
-		word := words[digestOf{route(), s.units[route()].versions[at].of}]
-		word, _, _ = strings.Cut(word, " ")
-		if any || word == strconv.FormatInt(number, 10) {
-			return true
-		}
-	}
-	return false
 }

@@ -10,35 +10,44 @@ import (
 	"pgregory.net/rapid"
 
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
+	"landfall.dev/landfall/versioning"
 )
 
-// The histories that a test makes unless -rapid.checks says how many.
+// histories is how many a test makes unless -rapid.checks says how many; on PostgreSQL it is one of so many of them.
 const (
-	histories         = 300
-	postgresHistories = 20
+	histories       = 300
+	onPostgresOneOf = 15
 )
 
 // Whatever people, pushes, time and collections do to an app, in whatever order and at the same time, it is what the
 // model says, and the invariants of versioning hold after each step.
 func TestHistoriesOnSQLite(t *testing.T) { //nolint:paralleltest // it sets how many histories there are
-	tell(t, newInstallation(t, storetest.SQLite(t)), histories)
+	tell(t, newInstallation(t, storetest.SQLite(t)), 1)
 }
 
 // The same on PostgreSQL.
 func TestHistoriesOnPostgres(t *testing.T) { //nolint:paralleltest // it sets how many histories there are
-	tell(t, newInstallation(t, storetest.Postgres(t)), postgresHistories)
+	tell(t, newInstallation(t, storetest.Postgres(t)), onPostgresOneOf)
 }
 
-// tell makes random histories.
-func tell(t *testing.T, i *installation, n int) {
+// tell makes one of so many random histories.
+func tell(t *testing.T, i *installation, oneOf int) {
 	t.Helper()
-	said := false
-	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "rapid.checks" })
-	if !said {
-		if err := flag.Lookup("rapid.checks").Value.Set(strconv.Itoa(n)); err != nil {
-			t.Fatal(err)
+	checks := flag.Lookup("rapid.checks")
+	said, n := checks.Value.String(), histories
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == checks.Name {
+			n = testkit.Must(strconv.Atoi(said))(t)
+		}
+	})
+	set := func(to string) {
+		if err := checks.Value.Set(to); err != nil {
+			t.Error(err)
 		}
 	}
+	set(strconv.Itoa(max(n/oneOf, 1)))
+	t.Cleanup(func() { set(said) })
 	count := newFigures()
 	t.Cleanup(func() { t.Log(count) })
 	rapid.Check(t, func(t *rapid.T) {
@@ -87,6 +96,7 @@ func (h *history) steps() map[string]func(*rapid.T) {
 			h.within(draw[outer](t), draw[inner](t))
 		},
 	}
+	steps["contest"], steps["contest again"] = h.contest, h.contest
 	for name, of := range draw {
 		steps[name] = func(t *rapid.T) {
 			h.t = t
@@ -101,6 +111,38 @@ func (h *history) release(t *rapid.T) {
 	h.t = t
 	h.take(h.push(t))
 	h.take(h.work(t))
+}
+
+// contest takes two steps at the same time of which one does away with what the other one needs.
+func (h *history) contest(t *rapid.T) {
+	h.t = t
+	uid := some(t, "release", h.want.releases)
+	switch rapid.SampledFrom([]string{"alias", "version", "release", "run"}).Draw(t, "about") {
+	case "alias":
+		id, numbers := h.aFunction(t)
+		unheld := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { return h.want.held(id, n) })
+		if len(unheld) == 0 {
+			unheld = numbers
+		}
+		number := rapid.SampledFrom(unheld).Draw(t, "number")
+		name := rapid.SampledFrom([]string{stable, "next", "last"}).Draw(t, "alias")
+		_, there := h.want.units[id].aliases[name]
+		h.together(h.deleting(id, number), h.aliasing(id, versioning.NewAlias{Name: name, Create: !there},
+			[]int64{number}, []int{100}))
+	case "version":
+		h.together(h.version(t), h.version(t))
+	case "release":
+		if uid == "" {
+			t.Skip("there is none")
+		}
+		needs := h.promoting(uid)
+		if rapid.Bool().Draw(t, "tagged") {
+			needs = h.tagging("beta", uid)
+		}
+		h.together(h.expiring(uid), needs)
+	case "run":
+		h.together(h.work(t), h.push(t))
+	}
 }
 
 // end lets go of the app.

@@ -30,6 +30,7 @@ type state struct {
 	revoked    map[int64]bool // versions of the secret
 	heads      map[landfall.RefName]landfall.CommitSHA
 	runs       map[string]run
+	words      map[digestOf]string // what digests are made of, as the history has learned
 }
 
 // unitState is a unit with what exists of it.
@@ -52,7 +53,8 @@ type version struct {
 type group struct {
 	commit landfall.CommitSHA
 	units  map[landfall.UnitID]int64
-	same   string // groups with the same digests have the same
+	code   landfall.Digest // of its package
+	same   string          // groups with the same digests have the same
 }
 
 type release struct {
@@ -92,6 +94,7 @@ type execution struct {
 	function landfall.UnitID
 	number   int64
 	group    landfall.UID
+	late     bool // it was found before its version was deleted, and recorded after that
 }
 
 func newState() *state {
@@ -152,7 +155,7 @@ func (s *state) String() string {
 		add("move %3d: %+v", i, m)
 	}
 	for id, x := range s.executions {
-		add("execution %s: %+v", id, x)
+		add("execution %s: %s no. %d in %s", id, x.function, x.number, x.group)
 	}
 	for number := range s.revoked {
 		add("revoked %d", number)
@@ -194,6 +197,7 @@ type reader struct {
 // read returns the state that the store has.
 func (h *history) read(ctx context.Context) (*state, error) {
 	s := newState()
+	s.words = h.words
 	err := h.db.Snapshot(ctx, func(at *store.Snapshot) error {
 		r := reader{h, at, s}
 		app, err := at.App(ctx, h.app.ID)
@@ -273,6 +277,9 @@ func (r reader) pointers(ctx context.Context) error {
 		known := group{commit: g.Commit, same: string(g.Digest), units: map[landfall.UnitID]int64{}}
 		for _, u := range units {
 			known.units[u.Unit] = u.Number
+			if u.Unit == pkg() {
+				known.code = u.Digest
+			}
 		}
 		r.s.groups[g.UID] = known
 	}
@@ -347,7 +354,7 @@ func (r reader) executions(ctx context.Context) error {
 	}
 	for _, x := range all {
 		if x.Finished.IsZero() {
-			r.s.executions[x.ID] = execution{fn(x.Function), x.Number, x.Group}
+			r.s.executions[x.ID] = execution{function: fn(x.Function), number: x.Number, group: x.Group}
 		}
 	}
 	return nil
