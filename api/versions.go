@@ -242,7 +242,7 @@ func withPackageRef(v landfall.Version) (json.RawMessage, error) {
 	var content struct {
 		Package jsontext.Value `json:"packageref"` // as of landfall.FunctionContent
 	}
-	if err := jsonv2.Unmarshal(v.Content, &content); err != nil || content.Package == nil {
+	if err := jsonv2.Unmarshal(v.Content, &content, asStored()); err != nil || content.Package == nil {
 		return v.Spec, err
 	}
 	begin, end, err := memberAt(v.Spec, "package", "packageref")
@@ -252,9 +252,12 @@ func withPackageRef(v landfall.Version) (json.RawMessage, error) {
 	return slices.Concat(v.Spec[:begin], json.RawMessage(content.Package), v.Spec[end:]), nil
 }
 
+// asStored reads JSON that was checked before it was stored: no name is looked for twice.
+func asStored() jsontext.Options { return jsontext.AllowDuplicateNames(true) }
+
 // memberAt returns where the value of a member of a member ... of an object lies; an empty place when there is none.
 func memberAt(object json.RawMessage, path ...string) (begin, end int64, err error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(object))
+	d := jsontext.NewDecoder(bytes.NewBuffer(object), asStored())
 	for _, name := range path {
 		if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 			return 0, 0, err

@@ -140,6 +140,24 @@ func (q queries) VersionByUID(ctx context.Context, unit string, uid landfall.UID
 		WHERE v.unit = $1 AND v.uid = $2`, unit, uid)
 }
 
+// VersionNamed returns the version of a unit with a uid or a label. NotFound when there is none. It reads no
+// other versions of the unit: labels are found by their own index.
+func (q queries) VersionNamed(ctx context.Context, unit, name string) (landfall.Version, error) {
+	return one(ctx, q, "store.VersionNamed", scanVersion,
+		`SELECT `+versionColumns+` FROM (SELECT unit, number FROM versions WHERE unit = $1 AND uid = $2
+			UNION SELECT unit, number FROM versions WHERE label = $2 AND label <> '' AND unit || '' = $1) n
+		JOIN versions v ON v.unit = n.unit AND v.number = n.number JOIN units u ON u.id = v.unit
+		ORDER BY v.number DESC LIMIT 1`, unit, name)
+}
+
+// NewestVersions returns up to limit versions of a unit, the newest first, also those that left the spec and are still
+// held.
+func (q queries) NewestVersions(ctx context.Context, unit string, limit int) ([]landfall.Version, error) {
+	return list(ctx, q, "store.NewestVersions", scanVersion,
+		`SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+		WHERE v.unit = $1 ORDER BY v.number DESC LIMIT $2 + 0`, unit, limit)
+}
+
 // Versions returns the versions of a unit in the order of their numbers: those in the unit's tracker and, with retired,
 // also those that left the spec and are still held.
 func (q queries) Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error) {

@@ -3,7 +3,6 @@ package versioning
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -66,18 +65,12 @@ func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (l
 // maxAlias is how long an alias may be: people read it in tables, and it is a part of addresses.
 const maxAlias = 100
 
-// checkAlias returns an Invalid error unless name may be an alias of a function with these versions.
-func checkAlias(name string, versions []landfall.Version) error {
-	why := unfit(name)
-	if why == "" && slices.ContainsFunc(versions, func(v landfall.Version) bool {
-		return string(v.UID) == name || v.Label == name
-	}) {
-		why = "a version of the function is called so"
+// checkAlias returns an Invalid error unless name may be an alias of a function.
+func checkAlias(name string) error {
+	if why := unfit(name); why != "" {
+		return invalidAlias("%q cannot be an alias: %s", name, why)
 	}
-	if why == "" {
-		return nil
-	}
-	return invalidAlias("%q cannot be an alias: %s", name, why)
+	return nil
 }
 
 // maxAliases is how many aliases a function may have, because each holds the versions that it points to.
@@ -131,12 +124,15 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 	case err != nil && (landfall.KindOf(err) != landfall.NotFound || !p.Create):
 		return old, err
 	}
-	versions, err := tx.Versions(ctx, row.ID, true)
-	if err != nil {
-		return old, err
-	}
 	if p.Create {
-		if err := checkAlias(p.Name, versions); err != nil {
+		if err := checkAlias(p.Name); err != nil {
+			return old, err
+		}
+		_, err := tx.VersionNamed(ctx, row.ID, p.Name)
+		if err == nil {
+			return old, invalidAlias("%q cannot be an alias: a version of the function is called so", p.Name)
+		}
+		if landfall.KindOf(err) != landfall.NotFound {
 			return old, err
 		}
 		if err := checkAliasCount(ctx, tx, row); err != nil {

@@ -24,14 +24,12 @@ func CheckLabel(ctx context.Context, r Reader, row store.Unit, label string) err
 	taken := func(by string) error {
 		return landfall.Errorf(op, landfall.Conflict, "%s has %s %q already: choose another label", row.Unit, by, label)
 	}
-	versions, err := r.Versions(ctx, row.ID, true)
-	if err != nil {
-		return err
+	_, err := r.VersionNamed(ctx, row.ID, label)
+	if err == nil {
+		return taken("a version")
 	}
-	for _, v := range versions {
-		if v.Label == label || string(v.UID) == label {
-			return taken("a version")
-		}
+	if landfall.KindOf(err) != landfall.NotFound {
+		return err
 	}
 	_, err = r.Alias(ctx, row.ID, label)
 	if err == nil {

@@ -17,7 +17,10 @@ type Reader interface {
 	aliasReader
 
 	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
-	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
+	VersionByNumber(ctx context.Context, unit string, number int64) (landfall.Version, error)
+	VersionByDigest(ctx context.Context, unit string, digest landfall.Digest) (landfall.Version, error)
+	VersionNamed(ctx context.Context, unit, name string) (landfall.Version, error)
+	NewestVersions(ctx context.Context, unit string, limit int) ([]landfall.Version, error)
 }
 
 // aliasReader reads the names of versions that can move from one version to another.
@@ -49,25 +52,22 @@ func missing(id landfall.UnitID, namespace string) error {
 }
 
 // Select returns the version of a unit that a selector means. NotFound, with a sentence that names the nearest one,
-// when there is none.
+// when there is none. It reads as much of a unit with a million versions as of one with three.
 func Select(ctx context.Context, r Reader, row store.Unit, selector string) (landfall.Version, error) {
-	versions, err := r.Versions(ctx, row.ID, true)
+	v, err := selected(ctx, r, row, selector)
+	if err == nil || landfall.KindOf(err) != landfall.NotFound {
+		return v, err
+	}
+	const some = 100 // in which the nearest is looked for
+	newest, err := r.NewestVersions(ctx, row.ID, some)
 	if err != nil {
 		return landfall.Version{}, err
 	}
-	match, err := matcher(ctx, r, row, selector)
-	if err != nil {
-		return landfall.Version{}, err
-	}
-	for _, v := range slices.Backward(versions) { // the newest first, because several may have one digest
-		if match(v) {
-			return v, nil
-		}
-	}
-	if len(versions) == 0 {
+	if len(newest) == 0 {
 		return landfall.Version{}, missing(row.Unit, row.Namespace)
 	}
-	hint, what := nearest(versions, selector), "version"
+	slices.Reverse(newest)
+	hint, what := nearest(newest, selector), "version"
 	if mayBeAlias(row.Unit, selector) {
 		aliases, err := r.Aliases(ctx, row.ID)
 		if err != nil {
@@ -81,7 +81,7 @@ func Select(ctx context.Context, r Reader, row store.Unit, selector string) (lan
 
 // mayBeAlias reports whether a selector could be an alias of a unit.
 func mayBeAlias(unit landfall.UnitID, selector string) bool {
-	return unit.Kind == landfall.FunctionUnit && checkAlias(selector, nil) == nil
+	return unit.Kind == landfall.FunctionUnit && checkAlias(selector) == nil
 }
 
 // listAliases returns a sentence about the existing aliases, with the first few names.
@@ -100,35 +100,33 @@ func listAliases(aliases []landfall.Alias) string {
 	return "; aliases are " + strings.Join(names, ", ")
 }
 
-// matcher returns a function that reports whether a selector means a version of a unit.
-func matcher(ctx context.Context, r Reader, row store.Unit, selector string) (func(landfall.Version) bool, error) {
-	byNumber := func(number int64, err error) (func(landfall.Version) bool, error) {
-		if landfall.Is(err, landfall.NotFound) {
-			return func(landfall.Version) bool { return false }, nil
+// selected is Select without a sentence.
+func selected(ctx context.Context, r Reader, row store.Unit, selector string) (landfall.Version, error) {
+	number := func(number int64, err error) (landfall.Version, error) {
+		if err != nil {
+			return landfall.Version{}, err
 		}
-		return func(v landfall.Version) bool { return v.Number == number }, err
+		return r.VersionByNumber(ctx, row.ID, number)
 	}
 	switch {
 	case selector == "" || selector == landfall.Latest || selector == "0":
-		return byNumber(r.LatestNumber(ctx, row.ID))
+		return number(r.LatestNumber(ctx, row.ID))
 	case selector == landfall.LivePointer:
-		return byNumber(r.LiveNumber(ctx, row.ID))
+		return number(r.LiveNumber(ctx, row.ID))
 	case strings.HasPrefix(selector, "sha256:"):
-		return func(v landfall.Version) bool { return string(v.Digest) == selector }, nil
+		return r.VersionByDigest(ctx, row.ID, landfall.Digest(selector)) // the newest, because several may have one digest
 	}
-	if number, err := strconv.ParseUint(selector, 10, 63); err == nil { // digits only: a label may begin with a sign
-		return byNumber(int64(number), nil)
+	if n, err := strconv.ParseUint(selector, 10, 63); err == nil { // digits only: a label may begin with a sign
+		return number(int64(n), nil)
 	}
 	alias, err := r.Alias(ctx, row.ID, selector)
 	switch {
 	case err == nil:
-		return byNumber(alias.Shares[0].Number, nil)
+		return number(alias.Shares[0].Number, nil)
 	case landfall.KindOf(err) != landfall.NotFound:
-		return nil, err
+		return landfall.Version{}, err
 	}
-	return func(v landfall.Version) bool {
-		return string(v.UID) == selector || (v.Label != "" && v.Label == selector)
-	}, nil
+	return r.VersionNamed(ctx, row.ID, selector)
 }
 
 // nearest suggests a version: one whose label or uid contains the selector, or the last one.

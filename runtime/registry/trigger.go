@@ -22,6 +22,7 @@ type Trigger struct {
 	Release   landfall.UID       // the release that it is of
 	Version   landfall.UID       // of the trigger
 	Function  *landfall.Function // nil: the version that it names is gone
+	Webhook   bool               // a person made it of a function: it is of no release, and in no table
 	// in place of Function, when it names functions with weights, which sum to 100; in an order that stays when weights
 	// move
 	Shares []Share
@@ -42,7 +43,7 @@ const TriggerPath = landfall.TriggerPath
 // Source returns what the events of the trigger have as their source: the address at which it is fired by hand; of a
 // webhook, which belongs to no release, the one at which it is shown.
 func (t *Trigger) Source() string {
-	if t.Release == "" {
+	if t.Webhook {
 		return "/api/v1/webhooks/" + t.Name
 	}
 	return TriggerPath + t.Namespace + "/" + t.AppName + "/" + t.Name

@@ -101,7 +101,7 @@ func (m *Manager) target(c *function.Call) (*target, error) {
 			Message: "the version of the function that the trigger " + c.Trigger.Name + " names is gone",
 		}
 	}
-	if c.Trigger.Release == "" { // it is in no table, and nothing is kept of it
+	if c.Trigger.Webhook { // it is in no table, and nothing is kept of it
 		return m.prepare(c.Trigger, c.Function), nil
 	}
 	for _, target := range m.prepared(c.Trigger).targets {

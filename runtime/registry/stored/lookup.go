@@ -87,7 +87,7 @@ func (s Source) Hook(ctx context.Context, key string) (*registry.Trigger, error)
 		Selector: strconv.FormatInt(h.Number, 10)})
 	return &registry.Trigger{
 		Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger, HTTP: landfall.HTTPSource{Trim: landfall.HookPath + key}},
-		App:     h.App, AppName: app.Name, Namespace: h.Namespace, Name: h.ID, Function: f,
+		App:     h.App, AppName: app.Name, Namespace: h.Namespace, Name: h.ID, Function: f, Webhook: true,
 	}, err
 }
 
