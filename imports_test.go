@@ -65,6 +65,7 @@ func rooms() []room {
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest webhook", ""},
 		{"handmade", "accept builder deploy remote spec store versioning", ""},
+		{"parcel", "artifact assets deploy spec store unpack versioning", "assets/disk store/storetest"},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote spec store/storetest"},
 		{"canary", "", ""},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},
@@ -129,7 +130,7 @@ func rooms() []room {
 		{"logtest", "", ""},
 		{"porttest", "", ""},
 		{"mux", "", "logtest"},
-		{"api", "api/client auth deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade",
+		{"api", "api/client auth deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade parcel",
 			"assets assets/disk builder remote store/storetest jobs pipeline"},
 		{"api/client", "", ""},
 		{"web", "api api/client auth store mux", "deploy inspect runs"},
@@ -140,7 +141,7 @@ func rooms() []room {
 				"pipeline github environment environment/container runtime/registry runtime/registry/stored runtime/gateway " +
 				"runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api " +
 				"web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy " +
-				"inspect jobs runs upkeep heap runtime/function runtime/rpc runtime/gateway/files wire mux handmade " +
+				"inspect jobs runs upkeep heap runtime/function runtime/rpc runtime/gateway/files wire mux handmade parcel " +
 				"runtime/gateway/split runtime/gateway/access runtime/gateway/hostname",
 			"logtest store/storetest test/forge test/site api/client",
 		},
@@ -229,7 +230,7 @@ func libraries() []library {
 		{"github.com/go-json-experiment/json", "webhook api event", "",
 			"payloads are read in a quarter of the time, and pages of versions shown"},
 		{"github.com/google/go-cmp", testkit, every, "differences that a person can read"},
-		{"github.com/google/go-containerregistry", "environment/container runtime/images tools/image", "test/function",
+		{"github.com/google/go-containerregistry", "environment/container parcel runtime/images tools/image", "test/function",
 			"container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
 		{"github.com/google/uuid", ". accept/accepttest store sandbox runtime/runner runtime/gateway/functions " +

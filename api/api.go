@@ -24,6 +24,7 @@ import (
 	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/mux"
+	"landfall.dev/landfall/parcel"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/upkeep"
@@ -45,6 +46,8 @@ type Config struct {
 	Upkeep       *upkeep.Upkeep
 	DryRun       func(ctx context.Context, app landfall.App, push landfall.Push) (inspect.Preview, error)
 	Maker        *handmade.Maker
+	Exporter     *parcel.Exporter
+	Importer     *parcel.Importer
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host
 	Domain       string
@@ -171,6 +174,7 @@ func Register(h huma.API, c Config) {
 	a.registerUploads(h)
 	a.registerTokens(h)
 	a.registerPlans(h)
+	a.registerParcels(h)
 	describeKind(h)
 }
 

@@ -165,6 +165,9 @@ func (a *api) diffCommits(ctx context.Context, app landfall.App, in *struct {
 			return nil, err
 		}
 	}
+	if a.Acceptor == nil {
+		return nil, landfall.Errorf("api", landfall.NotFound, "this process has no repositories")
+	}
 	origin, err := a.Acceptor.Origin(ctx, app, nil)
 	if err != nil {
 		return nil, err

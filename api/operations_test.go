@@ -110,6 +110,9 @@ func rows() []row {
 			lost: []string{"app", `{"version":"nosuch"}`},
 		},
 		{id: "expire-release", scope: deploying, with: "uid=PREVIOUS", says: `"name":"shop"`, lost: []string{"app", "uid"}},
+		{id: "preview-collection", scope: read, query: "?expired=OLD", says: `"releases":["OLD"]`,
+			lost: []string{"app", "?expired=nosuch"}},
+		{id: "collect", scope: deploying, status: accepted, says: `"bytes":`, lost: []string{"app"}},
 		{id: "promote", scope: deploying, body: `{"release":"spare"}`, says: `"held":false`,
 			lost: []string{"app", `{"release":"nosuch"}`}},
 		{

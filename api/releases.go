@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/upkeep"
 )
 
 func (a *api) registerReleases(h huma.API) {
@@ -22,6 +23,10 @@ func (a *api) registerReleases(h huma.API) {
 		"Make an app version reachable (again)"), a.reach)
 	registerOn(a, h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}",
 		"Expire a release: it answers 410"), a.expire)
+	registerOn(a, h, reading("preview-collection", "/apps/{app}/collection",
+		"What a collection would take away now"), a.previewCollection)
+	registerOn(a, h, deploying("collect", http.MethodPost, "/apps/{app}/collection",
+		"Take away what nothing holds any more, soon").answering(http.StatusAccepted), a.collect)
 	registerOn(a, h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"),
 		a.promote)
 	registerOn(a, h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback",
@@ -128,7 +133,52 @@ func (a *api) listReleases(ctx context.Context, app landfall.App, _ *AppPath) (*
 		return nil, err
 	}
 	releases, err := a.DB.Releases(ctx, app.ID)
-	return answer(listOf(releases, n.release), err)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := upkeep.Explain(ctx, a.DB, app, a.Now())
+	return answer(listOf(releases, func(r landfall.Release) client.Release {
+		shown := n.release(r)
+		if k, accessible := kept[r.ID]; accessible {
+			shown.Kept = &client.Kept{By: append([]string{}, k.Holds...), Own: k.Own, Shared: k.Shared}
+			if len(k.Holds) == 0 {
+				shown.Kept.After = &k.After
+			}
+		}
+		return shown
+	}), err)
+}
+
+func collectionOf(c upkeep.Collection, err error) (*body[client.Collection], error) {
+	return answer(client.Collection{Releases: append([]landfall.UID{}, c.Releases...),
+		Versions: append([]landfall.GroupUnit{}, c.Versions...), Folders: c.Folders, Bytes: c.Bytes}, err)
+}
+
+// previewCollection tells what a collection would take away, when a release had expired before if one is named.
+func (a *api) previewCollection(ctx context.Context, app landfall.App, in *struct {
+	AppPath
+	Expired string `query:"expired" doc:"a release: what would go if it had expired"`
+}) (*body[client.Collection], error) {
+	if in.Expired == "" {
+		return collectionOf(upkeep.Preview(ctx, a.DB, app, a.Now()))
+	}
+	uid, err := a.find(ctx, app, in.Expired)
+	if err == nil {
+		err = deploy.CheckExpire(ctx, a.DB, app, uid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return collectionOf(upkeep.Preview(ctx, a.DB, app, a.Now(), uid))
+}
+
+// collect has an app collected soon, and answers with what goes, as it looks now.
+func (a *api) collect(ctx context.Context, app landfall.App, _ *AppPath) (*body[client.Collection], error) {
+	c, err := upkeep.Preview(ctx, a.DB, app, a.Now())
+	if err == nil {
+		err = a.Upkeep.CollectSoon(ctx, app)
+	}
+	return collectionOf(c, err)
 }
 
 func (a *api) showRelease(ctx context.Context, app landfall.App, in *GroupPath) (*body[client.Release], error) {

@@ -33,6 +33,7 @@ import (
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/mux"
+	"landfall.dev/landfall/parcel"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
@@ -109,9 +110,12 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		DB: db, Editor: w.editor, Acceptor: w.acceptor, Repositories: w.repos, Dialer: mirrors.Dialer, Now: time.Now,
 		Uploads: &handmade.Uploads{Folder: w.uploads, MaxBytes: 1 << 20, Now: time.Now},
 	}
+	exporter := &parcel.Exporter{DB: db, Objects: s.objects, Manifests: contents.Manifests}
+	importer := &parcel.Importer{DB: db, Objects: s.objects, Rollout: rollout, ReleaseURL: releaseURL,
+		Folder: filepath.Join(dir, "imports"), MaxBytes: 1 << 20, Now: time.Now}
 	routes := mux.New(logger)
 	api.Serve(routes, api.Config{
-		Maker: maker, DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor,
+		Maker: maker, Exporter: exporter, Importer: importer, DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor,
 		Upkeep: u, DryRun: p.DryRun, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },

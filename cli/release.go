@@ -37,11 +37,7 @@ func (c *Call) releaseCommand() *cobra.Command {
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.move(ctx, cl, http.MethodDelete, appPath(in, "tags", in["tag"]), nil)
 			}),
-		c.get("expire APP RELEASE", "Expire a release: its address answers 410", "landfall release expire shop owf2k7qa",
-			func(ctx context.Context, cl *client.Client, in Operands) error {
-				return c.move(ctx, cl, http.MethodDelete, appPath(in, "releases", in["release"]), nil)
-			}),
-		c.releaseCanary(),
+		c.releaseExpire(), c.releaseExport(), c.releaseImport(), c.releaseCanary(),
 		c.get("diff APP A B", "Show what differs between two releases", "landfall release diff shop owf2k7qa live",
 			c.appDiff),
 	)
@@ -49,9 +45,73 @@ func (c *Call) releaseCommand() *cobra.Command {
 
 func (c *Call) releaseList(ctx context.Context, cl *client.Client, in Operands) error {
 	releases, err := client.List[client.Release](ctx, cl, appPath(in, "releases"), nil)
-	heading := []string{"RELEASE", "CREATED", "COMMIT", "BRANCH", "LINE", "NAMES", "URL"}
+	heading := []string{"RELEASE", "CREATED", "COMMIT", "BRANCH", "LINE", "NAMES", "KEPT", "OWN", "SHARED", "URL"}
 	return printRows(c, releases, err, heading, func(r client.Release) []string {
-		return []string{string(r.ID), Local(r.Created), r.Commit.Short(), r.Branch, string(r.Line), namesOf(r), r.URL}
+		kept, own, shared := "", "", ""
+		if r.Kept != nil {
+			kept = keptBy(*r.Kept)
+			own, shared = strconv.FormatInt(r.Kept.Own, 10), strconv.FormatInt(r.Kept.Shared, 10)
+		}
+		return []string{string(r.ID), Local(r.Created), r.Commit.Short(), r.Branch, string(r.Line), namesOf(r), kept, own,
+			shared, r.URL}
+	})
+}
+
+// keptBy says why a release is accessible, and for how long.
+func keptBy(k client.Kept) string {
+	switch {
+	case k.After == nil:
+		return strings.Join(k.By, ", ")
+	case *k.After == 0:
+		return "until the next one"
+	}
+	return "for " + landfall.Count(*k.After, "more release")
+}
+
+func (c *Call) releaseExpire() *cobra.Command {
+	var dry bool
+	cmd := c.get("expire APP RELEASE", "Expire a release: its address answers 410",
+		"landfall release expire shop owf2k7qa\nlandfall release expire shop owf2k7qa --dry-run",
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			if !dry {
+				return c.move(ctx, cl, http.MethodDelete, appPath(in, "releases", in["release"]), nil)
+			}
+			path := appPath(in, "collection") + "?expired=" + url.QueryEscape(in["release"])
+			return ask(ctx, cl, http.MethodGet, path, nil, c.showCollection)
+		})
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only tell what would go with it, and how many bytes")
+	return cmd
+}
+
+func (c *Call) collectCommand() *cobra.Command {
+	var dry bool
+	cmd := c.get("collect APP", "Take away what no release and nothing else of an app holds",
+		"landfall collect shop --dry-run\nlandfall collect shop",
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			method := http.MethodPost
+			if dry {
+				method = http.MethodGet
+			}
+			return ask(ctx, cl, method, appPath(in, "collection"), nil, c.showCollection)
+		})
+	cmd.Long = `Take away what no release and nothing else of an app holds: releases that are more than release.keep, versions
+that only they had, and stored files. The server does so by itself every 10 minutes, and when a release
+expires. With --dry-run it only tells what would go. Why a release is kept is shown by landfall release list.`
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only tell what would go")
+	return cmd
+}
+
+// showCollection shows what a collection takes away.
+func (c *Call) showCollection(gone client.Collection) error {
+	return c.Print(gone, func(t *Table) {
+		t.Row("WHAT", "NAME", "VERSION")
+		for _, uid := range gone.Releases {
+			t.Row("release", string(uid))
+		}
+		for _, v := range gone.Versions {
+			t.Row(string(v.Unit.Kind), v.Unit.Name, string(v.UID))
+		}
+		t.Row("stored", landfall.Count(gone.Folders, "folder"), strconv.FormatInt(gone.Bytes, 10)+" bytes")
 	})
 }
 

@@ -69,11 +69,11 @@ func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.
 	if err != nil {
 		return nil, err
 	}
-	held, err := heldReleases(ctx, tx, app, at)
+	holds, err := Holds(ctx, tx, app, at)
 	if err != nil {
 		return nil, err
 	}
-	surplus := Surplus(releases, held, app.Policy.KeepOrDefault())
+	surplus := Surplus(releases, holds.held(), app.Policy.KeepOrDefault())
 	for _, r := range surplus {
 		r.Expired = at
 		if err := tx.PutRelease(ctx, r); err != nil {
@@ -83,21 +83,33 @@ func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.
 	return surplus, nil
 }
 
-// heldReleases returns the releases that do not expire by themselves: the live one, the one that was live before it,
-// that of a canary, and those that tags hold.
-func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.Time) (map[landfall.UID]bool, error) {
-	held := map[landfall.UID]bool{app.Live: true}
-	previous, err := Previous(ctx, tx, app)
+// HoldReasons says for each release that does not expire by itself why not.
+type HoldReasons map[landfall.UID][]string
+
+// holdReader is what Holds needs; the database and its transactions have it.
+type holdReader interface {
+	moveReader
+	Tags(ctx context.Context, app string) ([]landfall.Tag, error)
+	RunningReleaseCanary(ctx context.Context, app string) (landfall.ReleaseCanary, error)
+}
+
+// Holds returns why releases do not expire by themselves: the live one, the one that was live before it, that
+// of a canary, and those that tags hold.
+func Holds(ctx context.Context, r holdReader, app landfall.App, at time.Time) (HoldReasons, error) {
+	held := HoldReasons{}
+	add := func(uid landfall.UID, why string) { held[uid] = append(held[uid], why) }
+	add(app.Live, landfall.LivePointer)
+	previous, err := Previous(ctx, r, app)
 	if err != nil {
 		return nil, err
 	}
-	held[previous] = true
-	running, err := tx.RunningReleaseCanary(ctx, app.ID)
+	add(previous, "live before")
+	running, err := r.RunningReleaseCanary(ctx, app.ID)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return nil, err
 	}
-	held[running.Release] = true
-	tags, err := tx.Tags(ctx, app.ID)
+	add(running.Release, "a canary")
+	tags, err := r.Tags(ctx, app.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -106,23 +118,59 @@ func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.T
 		if t.Kind == landfall.BranchTag && (at.Sub(t.Moved) > branchTagLife || (isBranch && branch == app.Branch)) {
 			continue
 		}
-		held[t.Release] = true
+		why := "tag " + t.Name
+		if t.Kind == landfall.BranchTag {
+			why += " until " + t.Moved.Add(branchTagLife).UTC().Format(time.DateOnly)
+		}
+		add(t.Release, why)
 	}
+	delete(held, "")
 	return held, nil
+}
+
+func (h HoldReasons) held() map[landfall.UID]bool {
+	held := make(map[landfall.UID]bool, len(h))
+	for uid := range h {
+		held[uid] = true
+	}
+	return held
+}
+
+// ExpiresAfter returns for each accessible release that nothing holds how many more releases of its line, with content
+// of their own, can be made before it expires; 0: it expires with the next one, or the next collection.
+func ExpiresAfter(releases []landfall.Release, holds HoldReasons, keep int) map[landfall.UID]int {
+	after := map[landfall.UID]int{}
+	for more := 0; more <= keep; more++ {
+		for _, r := range Surplus(releases, holds.held(), keep-more) {
+			if _, known := after[r.ID]; !known {
+				after[r.ID] = max(more-1, 0)
+			}
+		}
+	}
+	return after
 }
 
 // Expire makes a release answer 410. Repeating it is safe. Conflict when it is live, or a tag or a canary holds it.
 func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID, at time.Time) error {
-	const op landfall.Op = "deploy.Expire"
 	r, err := tx.Release(ctx, app.ID, id)
 	if err != nil || !r.Expired.IsZero() {
 		return err
 	}
+	if err := CheckExpire(ctx, tx, app, id); err != nil {
+		return err
+	}
+	r.Expired = at
+	return tx.PutRelease(ctx, r)
+}
+
+// CheckExpire fails with Conflict when a release is live, or a tag or a canary holds it, so that it cannot expire.
+func CheckExpire(ctx context.Context, r holdReader, app landfall.App, id landfall.UID) error {
+	const op landfall.Op = "deploy.Expire"
 	if app.Live == id {
 		return landfall.Errorf(op, landfall.Conflict,
 			"release %s is live; make another live first: landfall release live %s RELEASE", id, app.Name)
 	}
-	running, err := tx.RunningReleaseCanary(ctx, app.ID)
+	running, err := r.RunningReleaseCanary(ctx, app.ID)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return err
 	}
@@ -130,7 +178,7 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 		return landfall.Errorf(op, landfall.Conflict,
 			"a canary holds release %s; end it first: landfall release canary %s --stop", id, app.Name)
 	}
-	tags, err := tx.Tags(ctx, app.ID)
+	tags, err := r.Tags(ctx, app.ID)
 	if err != nil {
 		return err
 	}
@@ -140,8 +188,7 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 				"the tag %q holds release %s; remove it first: landfall release untag %s %s", t.Name, id, app.Name, t.Name)
 		}
 	}
-	r.Expired = at
-	return tx.PutRelease(ctx, r)
+	return nil
 }
 
 // ExpireUnheld expires those of the given preview releases that nothing holds any more, after their branch was deleted
@@ -152,12 +199,12 @@ func ExpireUnheld(ctx context.Context, tx *store.Tx, app landfall.App, of func(l
 	if err != nil {
 		return err
 	}
-	held, err := heldReleases(ctx, tx, app, at)
+	holds, err := Holds(ctx, tx, app, at)
 	if err != nil {
 		return err
 	}
 	for _, r := range releases {
-		if r.Line != landfall.Preview || held[r.ID] || !of(r) {
+		if r.Line != landfall.Preview || len(holds[r.ID]) > 0 || !of(r) {
 			continue
 		}
 		r.Expired = at

@@ -390,3 +390,20 @@ func TestExpireReleased(t *testing.T) {
 	// V2: live never points at something that expired
 	testkit.Same(t, "accessible when live is of the deleted branch", s.accessible(t), "a c d h i")
 }
+
+// Of what nothing holds it is known how many more releases can be made before it expires.
+func TestExpiresAfter(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 4)
+	s.push(t, "a", "b", "c", "d")
+	releases := testkit.Must(s.db.AccessibleReleases(t.Context(), s.app.ID))(t)
+	holds := testkit.Must(deploy.Holds(t.Context(), s.db, s.app, s.now))(t)
+	testkit.Same(t, "what holds", holds, deploy.HoldReasons{"d": {"live"}, "c": {"live before"}})
+	after := deploy.ExpiresAfter(releases, holds, 4)
+	testkit.Same(t, "how many more", after, map[landfall.UID]int{"a": 0, "b": 1})
+	s.app.Held = true
+	s.push(t, "e")
+	testkit.Same(t, "accessible then", s.accessible(t), "b c d e")
+	s.push(t, "f")
+	testkit.Same(t, "accessible then", s.accessible(t), "c d e f")
+}

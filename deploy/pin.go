@@ -114,12 +114,18 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App,
 	return pinned, nil
 }
 
+// pinReader is what Pinned needs; the database and its transactions have it.
+type pinReader interface {
+	versioning.Reader
+	ServedUnits(ctx context.Context, app string, kind landfall.UnitKind) ([]store.ServedUnit, error)
+}
+
 // Pinned returns the versions of functions that triggers of an app's accessible releases name by a fixed selector, and
 // the versions of packages that these run. They are held although no release has them.
-func Pinned(ctx context.Context, tx *store.Tx, app landfall.App) (map[store.UnitNumber]bool, error) {
+func Pinned(ctx context.Context, r pinReader, app landfall.App) (map[store.UnitNumber]bool, error) {
 	pinned := map[store.UnitNumber]bool{}
 	for _, kind := range landfall.TriggerKinds() {
-		served, err := tx.ServedUnits(ctx, app.ID, kind)
+		served, err := r.ServedUnits(ctx, app.ID, kind)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +138,7 @@ func Pinned(ctx context.Context, tx *store.Tx, app landfall.App) (map[store.Unit
 				if moves(ref.Selector) {
 					continue
 				}
-				if err := addPinned(ctx, tx, app, ref, pinned); err != nil {
+				if err := addPinned(ctx, r, app, ref, pinned); err != nil {
 					return nil, err
 				}
 			}
@@ -147,17 +153,17 @@ func moves(selector string) bool {
 }
 
 // addPinned adds the version that a reference names, unless that is an alias, which holds its versions itself.
-func addPinned(ctx context.Context, tx *store.Tx, app landfall.App, ref landfall.Reference,
+func addPinned(ctx context.Context, r pinReader, app landfall.App, ref landfall.Reference,
 	pinned map[store.UnitNumber]bool) error {
-	_, err := versioning.FindAlias(ctx, tx, app.Namespace, ref)
+	_, err := versioning.FindAlias(ctx, r, app.Namespace, ref)
 	if err == nil || !landfall.Is(err, landfall.NotFound) {
 		return err
 	}
-	v, err := versioning.Find(ctx, tx, app.Namespace, landfall.FunctionUnit, ref)
+	v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
 	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
-	row, err := tx.UnitInNamespace(ctx, app.Namespace, v.Unit)
+	row, err := r.UnitInNamespace(ctx, app.Namespace, v.Unit)
 	if err != nil {
 		return err
 	}
@@ -168,7 +174,7 @@ func addPinned(ctx context.Context, tx *store.Tx, app landfall.App, ref landfall
 	}
 	name := content.Package.Name
 	name = name[:max(strings.LastIndexByte(name, '-'), 0)] // without the uid
-	pkg, err := tx.UnitInNamespace(ctx, app.Namespace, landfall.UnitID{Kind: landfall.PackageUnit, Name: name})
+	pkg, err := r.UnitInNamespace(ctx, app.Namespace, landfall.UnitID{Kind: landfall.PackageUnit, Name: name})
 	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
 	}

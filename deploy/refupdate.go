@@ -65,6 +65,26 @@ func (u *RefUpdate) Point(ctx context.Context, push landfall.Push) error {
 	return u.tags(ctx, push, by)
 }
 
+// ImportPrefix begins the references of the log of applies that name imports.
+const ImportPrefix = "refs/landfall/import/"
+
+// Import points at a group version that was made by another installation. On the production line it becomes live, which
+// ends a hold; on the other one it is a release that can be made live.
+func (u *RefUpdate) Import(ctx context.Context, line landfall.Line, by Mover) error {
+	err := u.Tx.CreateApply(ctx, landfall.Apply{App: u.App.ID, Group: u.Group.UID, Line: line, Actor: by.Actor,
+		Ref: landfall.RefName(ImportPrefix + string(u.Group.UID)), Created: by.At})
+	if err != nil {
+		return err
+	}
+	if _, err := Create(ctx, u.Tx, u.Group, line, by.At); err != nil || line != landfall.Production {
+		return err
+	}
+	if err := u.applyProduction(ctx, false, by); err != nil {
+		return err
+	}
+	return Promote(ctx, u.Tx, u.App, u.Group.UID, by)
+}
+
 // ApplyRef is the reference that the log of applies names; for an apply it is the branch to which the apply belongs.
 func ApplyRef(push landfall.Push) landfall.RefName {
 	if push.Apply != nil && push.Apply.Branch != "" {

@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/metrics"
+	"landfall.dev/landfall/parcel"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
@@ -235,6 +236,19 @@ func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
 		shown = min(shown, g.own.Shown(app))
 	}
 	return shown, err
+}
+
+// newExporter returns what makes archives of releases.
+func newExporter(d *delivery) *parcel.Exporter {
+	return &parcel.Exporter{DB: d.db, Objects: d.contents.Objects, Manifests: d.contents.Manifests}
+}
+
+// newImporter returns what makes releases of archives.
+func newImporter(d *delivery) *parcel.Importer {
+	const usual = 2 << 30 // bytes of a commit
+	return &parcel.Importer{DB: d.db, Objects: d.contents.Objects, Specs: d.editor.Specs, Rollout: d.rollout,
+		ReleaseURL: d.editor.ReleaseURL, Folder: filepath.Join(d.config.Data, "imports"),
+		MaxBytes: cmp.Or(d.config.Limits.CommitBytes, usual), Now: time.Now}
 }
 
 // newMaker returns what makes versions by hand.

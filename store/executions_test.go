@@ -359,10 +359,10 @@ func testExecutionsHold(open opener) func(t *testing.T) {
 		record(t, db, "p", nil, execution(app, "a", 1))
 		// While an execution of it runs, a version is not deleted
 		testkit.Same(t, "held by an execution that runs", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), true)
-		testkit.Same(t, "what nothing keeps", len(testkit.Must(db.UnheldVersions(ctx, app.ID))(t)), 0)
+		testkit.Same(t, "what nothing keeps", len(testkit.Must(db.UnheldVersions(ctx, app.ID, store.UnitNumber{}, 1000))(t)), 0)
 		record(t, db, "p", nil, ended(execution(app, "a", 1)))
 		testkit.Same(t, "held by one that is over", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
-		testkit.Same(t, "what nothing keeps then", len(testkit.Must(db.UnheldVersions(ctx, app.ID))(t)), 1)
+		testkit.Same(t, "what nothing keeps then", len(testkit.Must(db.UnheldVersions(ctx, app.ID, store.UnitNumber{}, 1000))(t)), 1)
 		testkit.Same(t, "gone while the version is there", len(testkit.Must(db.OrphanExecutions(ctx))(t)), 0)
 	}
 }

@@ -128,3 +128,21 @@ func (q queries) Build(ctx context.Context, app string, input landfall.Digest) (
 func (tx *Tx) DeleteBuild(ctx context.Context, app string, input landfall.Digest) error {
 	return tx.exec(ctx, "store.DeleteBuild", `DELETE FROM builds WHERE app = $1 AND input = $2`, app, input)
 }
+
+// CreatePrefix records a folder that no run reserves: a collection takes it away unless a version uses it by then.
+func (tx *Tx) CreatePrefix(ctx context.Context, prefix, app string, at time.Time) error {
+	return tx.exec(ctx, "store.CreatePrefix",
+		`INSERT INTO prefixes (prefix, app, deleting, created) VALUES ($1, $2, 0, $3)`, prefix, app, micros(at))
+}
+
+// PrefixesThere reports whether all the folders are recorded, and none is being deleted.
+func (q queries) PrefixesThere(ctx context.Context, prefixes []string) (bool, error) {
+	for _, p := range prefixes {
+		n, err := one(ctx, q, "store.PrefixesThere", scanValue[int64],
+			`SELECT COUNT(*) FROM prefixes WHERE prefix = $1 AND deleting = 0`, p)
+		if err != nil || n == 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}

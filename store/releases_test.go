@@ -288,7 +288,7 @@ func testCollection(t *testing.T, open opener) {
 		newGroup(t, s.db, s.app, "bbbbbbbb", "", inForce(s.unit, preview))
 		reserve(t, s, "r/")
 		unheld := func() (numbers []int64) {
-			for _, v := range testkit.Must(s.db.UnheldVersions(ctx, s.app.ID))(t) {
+			for _, v := range testkit.Must(s.db.UnheldVersions(ctx, s.app.ID, store.UnitNumber{}, 1000))(t) {
 				if v.Unit != s.unit.ID {
 					t.Errorf("Unheld: got the unit %s, want %s", v.Unit, s.unit.ID)
 				}
@@ -301,7 +301,7 @@ func testCollection(t *testing.T, open opener) {
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
 		testkit.Same(t, "when the run is over", unheld(),
 			[]int64{preview.Number, expired.Number, retired.Number, reserved.Number})
-		testkit.Same(t, "of another app", testkit.Must(s.db.UnheldVersions(ctx, "other"))(t), nil)
+		testkit.Same(t, "of another app", testkit.Must(s.db.UnheldVersions(ctx, "other", store.UnitNumber{}, 1000))(t), nil)
 		for _, c := range []struct {
 			v    landfall.Version
 			want bool
@@ -343,7 +343,7 @@ func testCollection(t *testing.T, open opener) {
 					numbers = append(numbers, n)
 				}
 			}
-			for _, v := range testkit.Must(s.db.UnheldVersions(ctx, s.app.ID))(t) {
+			for _, v := range testkit.Must(s.db.UnheldVersions(ctx, s.app.ID, store.UnitNumber{}, 1000))(t) {
 				if v.Unit == u.ID && slices.Contains(numbers, v.Number) {
 					t.Errorf("%s %d is held, and nothing keeps it", u.Unit, v.Number)
 				}

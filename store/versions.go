@@ -261,22 +261,28 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 	return v, err
 }
 
-// UnheldVersions returns the versions of an app that nothing keeps: they left the spec, or only branches other than
-// production had them; and no accessible release, alias, job, webhook or unfinished execution holds them.
-func (q queries) UnheldVersions(ctx context.Context, app string) ([]UnitNumber, error) {
+// heldByNoOther is true for a version v of a unit u that nothing but accessible releases can hold: nothing
+// that names the version, no execution that is not over, and no run.
+const heldByNoOther = `NOT ` + pinHolds + `
+		AND NOT EXISTS (SELECT 1 FROM executions x
+			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number
+			AND x.finished = 0)
+		AND NOT EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
+			WHERE x.app = u.app AND x.finished = 0 AND ` + sameContent + `)
+		AND NOT EXISTS (SELECT 1 FROM version_prefixes vp JOIN reservations rs ON rs.prefix = vp.prefix
+			WHERE vp.unit = v.unit AND vp.number = v.number)`
+
+// UnheldVersions returns some versions of an app that nothing keeps, those behind the one given: they left the spec, or
+// only branches other than production had them; and no accessible release, alias, job, webhook or unfinished execution
+// holds them.
+func (q queries) UnheldVersions(ctx context.Context, app string, after UnitNumber, limit int) ([]UnitNumber, error) {
 	return list(ctx, q, "store.Unheld", scanUnitNumber,
 		`SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
 		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
 		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0)
-		AND NOT `+packageHolds+` AND NOT `+pinHolds+`
-		AND NOT EXISTS (SELECT 1 FROM executions x
-			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number
-			AND x.finished = 0)
-		AND NOT EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
-			WHERE x.app = u.app AND x.finished = 0 AND `+sameContent+`)
-		AND NOT EXISTS (SELECT 1 FROM version_prefixes vp JOIN reservations rs ON rs.prefix = vp.prefix
-			WHERE vp.unit = v.unit AND vp.number = v.number)`, app)
+		AND NOT `+packageHolds+` AND `+heldByNoOther+` AND (v.unit > $2 OR (v.unit = $2 AND v.number > $3))
+		ORDER BY v.unit, v.number LIMIT $4 + 0`, app, after.Unit, after.Number, limit)
 }
 
 // LiveNumber returns the number of the version of a unit that the live release of its owner has. NotFound when it has

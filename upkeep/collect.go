@@ -33,28 +33,12 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 		if app, err = tx.App(ctx, appID); err != nil || !app.Deleted.IsZero() {
 			return err
 		}
-		if expired, err = u.expire(ctx, tx, app); err != nil {
-			return err
-		}
-		unheld, err := tx.UnheldVersions(ctx, appID)
-		if err != nil {
-			return err
-		}
-		pinned, err := deploy.Pinned(ctx, tx, app)
-		if err != nil {
-			return err
-		}
-		for _, v := range unheld {
-			if pinned[v] {
-				continue
-			}
-			if err := tx.DeleteVersion(ctx, v.Unit, v.Number); err != nil {
-				return err
-			}
-		}
-		prefixes, err = tx.MarkDeleting(ctx, appID)
+		expired, err = u.expire(ctx, tx, app)
 		return err
 	})
+	if err == nil && app.Deleted.IsZero() {
+		prefixes, err = u.markUnheld(ctx, leader, app)
+	}
 	if err != nil {
 		return err
 	}
@@ -86,8 +70,83 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 	if err := u.repack(ctx, app); err != nil {
 		return err
 	}
+	if err := u.size(ctx, leader, app); err != nil {
+		return err
+	}
 	if len(prefixes) > 0 {
 		u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "collected", "prefixes", len(prefixes))
+	}
+	return nil
+}
+
+// collectBatch bounds one transaction: everybody else who writes waits for it.
+const collectBatch = 500
+
+// markUnheld deletes the versions that nothing holds, in several transactions, and marks the folders that nothing needs
+// then. It returns those.
+func (u *Upkeep) markUnheld(ctx context.Context, leader store.Leader, app landfall.App) (prefixes []string,
+	err error) {
+	var last store.UnitNumber
+	for more := true; more; {
+		next := last
+		err := leader.Update(ctx, func(tx *store.Tx) error {
+			unheld, err := tx.UnheldVersions(ctx, app.ID, last, collectBatch)
+			if err != nil {
+				return err
+			}
+			pinned, err := deploy.Pinned(ctx, tx, app)
+			if err != nil {
+				return err
+			}
+			for _, v := range unheld {
+				next = v
+				if pinned[v] {
+					continue
+				}
+				if err := tx.DeleteVersion(ctx, v.Unit, v.Number); err != nil {
+					return err
+				}
+			}
+			if more = len(unheld) == collectBatch; !more {
+				prefixes, err = tx.MarkDeleting(ctx, app.ID)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		last = next
+	}
+	return prefixes, nil
+}
+
+// size counts the bytes of folders that an earlier program stored: some of them in each collection.
+func (u *Upkeep) size(ctx context.Context, leader store.Leader, app landfall.App) error {
+	unsized, err := u.DB.Unsized(ctx, app.ID, collectBatch)
+	if err != nil {
+		return err
+	}
+	for _, prefix := range unsized {
+		bytes := int64(0)
+		for key, err := range u.Objects.List(ctx, prefix) {
+			if err != nil {
+				return err
+			}
+			object, err := u.Objects.Open(ctx, key)
+			if landfall.Is(err, landfall.NotFound) { // it is damaged, which fsck says
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			bytes += object.Size()
+			if err := object.Close(); err != nil {
+				return err
+			}
+		}
+		if err := leader.Update(ctx, func(tx *store.Tx) error { return tx.SizePrefix(ctx, prefix, bytes) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

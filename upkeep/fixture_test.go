@@ -144,6 +144,14 @@ func (o *objects) List(_ context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
+// Open returns an object of one byte, of which only the size is asked.
+func (o *objects) Open(context.Context, string) (assets.Object, error) { return oneByte{}, nil }
+
+type oneByte struct{ assets.Object }
+
+func (oneByte) Size() int64  { return 1 }
+func (oneByte) Close() error { return nil }
+
 func (o *objects) Delete(_ context.Context, key string) error {
 	if err := o.before(); err != nil {
 		return err

@@ -238,7 +238,7 @@ func (s *shop) expire(t tester, uid landfall.UID) {
 // collect does what a collection does to the store.
 func (s *shop) collect(ctx context.Context) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error {
-		unheld, err := tx.UnheldVersions(ctx, s.app.ID)
+		unheld, err := tx.UnheldVersions(ctx, s.app.ID, store.UnitNumber{}, 1000)
 		if err != nil {
 			return err
 		}

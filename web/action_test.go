@@ -42,7 +42,8 @@ func TestReleaseBesideLive(t *testing.T) {
 			t.Errorf("%s compares %s, want %s", path, got, want)
 		}
 	}
-	p.want(p.get("/apps/shop/releases/aaaaaaaa"), http.StatusOK, "Promote", "Roll back to it")
+	p.want(p.get("/apps/shop/releases/aaaaaaaa"), http.StatusOK, "Promote", "Roll back to it",
+		"What differs from")
 	wantSelected("/apps/shop/releases/aaaaaaaa", "bbbbbbbb to aaaaaaaa")
 	wantSelected("/apps/shop/releases/bbbbbbbb", "aaaaaaaa to bbbbbbbb")
 	wantSelected("/apps/shop/diff", "aaaaaaaa to bbbbbbbb")

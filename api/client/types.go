@@ -163,9 +163,33 @@ type Release struct {
 	Latest  bool                 `json:"latest"`
 	Tags    []string             `json:"tags"`
 	URL     string               `json:"url"`
+	Kept    *Kept                `json:"kept,omitempty" doc:"why it is accessible, where releases are listed"`
 	Message string               `json:"message,omitempty" doc:"where one release is shown, as the units are"`
 	Actor   string               `json:"actor,omitempty"`
 	Units   []landfall.GroupUnit `json:"units,omitempty"`
+}
+
+// Imported is a release that was made of an archive.
+type Imported struct {
+	Release Release  `json:"release"`
+	From    string   `json:"from" doc:"the app that it was exported of"`
+	Notes   []string `json:"notes" doc:"what else happened"`
+}
+
+// Kept says why a release is accessible, and what of the object store is its own.
+type Kept struct {
+	By     []string `json:"by" doc:"what holds it: live, live before, a tag, or that it is the newest; empty: nothing"`
+	After  *int     `json:"after,omitempty" doc:"it expires when more than so many newer ones of its line were made"`
+	Own    int64    `json:"own" doc:"bytes in the object store that no other accessible release uses"`
+	Shared int64    `json:"shared" doc:"bytes that others use, too"`
+}
+
+// Collection is what a collection takes away, or would.
+type Collection struct {
+	Releases []landfall.UID       `json:"releases" doc:"that expire"`
+	Versions []landfall.GroupUnit `json:"versions" doc:"that are deleted"`
+	Folders  int                  `json:"folders" doc:"of the object store"`
+	Bytes    int64                `json:"bytes" doc:"in them"`
 }
 
 // File is one static file of an app version.

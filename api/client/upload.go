@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"landfall.dev/landfall"
@@ -61,4 +62,32 @@ func (c *Client) sendPart(ctx context.Context, file io.ReaderAt, u *Upload) erro
 	headers := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/octet-stream"}}
 	path := fmt.Sprintf("/api/v1/uploads/%s?offset=%d", u.ID, u.Offset)
 	return c.exchange(ctx, http.MethodPatch, path, part, headers, u)
+}
+
+// Import sends an archive, of which a release of an app is made.
+func (c *Client) Import(ctx context.Context, app string, archive io.Reader, live bool) (made Imported, err error) {
+	path := fmt.Sprintf("/api/v1/apps/%s/imports?live=%t", url.PathEscape(app), live)
+	headers := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/x-tar"}}
+	resp, err := c.accepted(ctx, http.MethodPost, path, archive, headers)
+	if err != nil {
+		return made, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return made, decode(resp.Body, &made)
+}
+
+// Export writes the archive of a release. Unavailable when not all of it came.
+func (c *Client) Export(ctx context.Context, app, release string, to io.Writer) (int64, error) {
+	path := fmt.Sprintf("/api/v1/apps/%s/releases/%s/export", url.PathEscape(app), url.PathEscape(release))
+	resp, err := c.accepted(ctx, http.MethodGet, path, nil, http.Header{"Accept": {"application/x-tar"}})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	n, err := io.Copy(to, resp.Body)
+	if err != nil || resp.ContentLength >= 0 && n != resp.ContentLength {
+		err = landfall.Wrapf("client", landfall.Unavailable, errors.Join(err, io.ErrUnexpectedEOF),
+			"the archive was broken off after %d bytes: export it again; the log of the server says why", n)
+	}
+	return n, err
 }

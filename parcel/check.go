@@ -1,0 +1,142 @@
+package parcel
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
+	"landfall.dev/landfall/spec"
+)
+
+// check fails unless the document describes a release that can be made of the blobs.
+func (p *Parcel) check() error {
+	d, ids, files := p.Document, map[landfall.UnitID]bool{}, 0
+	if len(d.Units) == 0 {
+		return invalid("has a release without units")
+	}
+	if d.Commit != "" {
+		if _, err := landfall.ParseCommitSHA(string(d.Commit)); err != nil {
+			return invalid("names a commit that is none: %q", d.Commit)
+		}
+	}
+	for _, u := range d.Units {
+		if !slices.Contains(landfall.UnitKinds(), u.Kind) || u.Kind == landfall.SecretUnit {
+			return invalid("has a unit of the kind %q, which does not belong there", u.Kind)
+		}
+		if ids[u.ID()] {
+			return invalid("has the %s twice", u.ID())
+		}
+		ids[u.ID()] = true
+		if files += len(u.Files); files > artifact.MaxFiles {
+			return invalid("has more than %d static files", artifact.MaxFiles)
+		}
+	}
+	for _, u := range d.Units {
+		if err := p.checkUnit(u, ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkUnit fails unless a unit is whole, and what it needs is in the document.
+func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
+	if u.Kind != landfall.StaticUnit && u.Kind != landfall.ConfigUnit {
+		if err := spec.CheckName(u.Name); err != nil {
+			return invalid("has a %s with a wrong name: %s", u.Kind, landfall.MessageOf(err))
+		}
+	}
+	if (u.Kind != landfall.StaticUnit && u.Files != nil) || (u.Kind != landfall.PackageUnit && (u.Source != nil ||
+		u.Deployment != nil)) {
+		return invalid("has files of the %s, which can have none", u.ID())
+	}
+	var err error
+	switch u.Kind {
+	case landfall.StaticUnit:
+		return p.checkStatic(u)
+	case landfall.PackageUnit:
+		return p.checkPackage(u)
+	case landfall.FunctionUnit:
+		var f landfall.Function
+		if f, err = spec.ReadFunctionVersion(u.Spec); err == nil {
+			for _, id := range []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)},
+				{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}} {
+				if id.Name != "" && id.Kind == landfall.PackageUnit && !ids[id] {
+					return invalid("lacks the %s, which the %s needs", id, u.ID())
+				}
+			}
+		}
+	case landfall.EnvironmentUnit:
+		_, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec)
+	case landfall.ConfigUnit:
+		if _, err = spec.ReadConfigVersion(u.Spec); err == nil && u.Name != landfall.ConfigName {
+			return invalid("has a configuration that is called %q", u.Name)
+		}
+	default:
+		var t spec.Trigger
+		if t, err = spec.ReadTriggerVersion(u.ID(), u.Spec); err == nil {
+			for _, ref := range t.References() {
+				if id := (landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}); !ids[id] {
+					return invalid("lacks the %s, to which the %s leads", id, u.ID())
+				}
+			}
+		}
+	}
+	if err != nil {
+		return invalid("has a %s that cannot be read: %s", u.ID(), landfall.MessageOf(err))
+	}
+	return nil
+}
+
+// checkStatic fails unless every file is there, under a path at which it can be served.
+func (p *Parcel) checkStatic(u Unit) error {
+	s, err := landfall.ReadStaticSpec(u.Spec)
+	if err != nil || s.Path != u.Name || u.Name != path.Clean(u.Name) || !strings.HasPrefix(u.Name, "/") {
+		return invalid("has static files at %q, which is no path", u.Name)
+	}
+	before := ""
+	for _, f := range u.Files {
+		if f.Path <= before || f.Path != path.Clean(f.Path) || !strings.HasPrefix(f.Path, strings.TrimSuffix(u.Name, "/")) ||
+			!strings.HasPrefix(f.Path, "/") || strings.ContainsFunc(f.Path, func(c rune) bool {
+			return c < ' ' || c == 0x7f || c == '\\'
+		}) {
+			return invalid("has a file at %q, where it cannot be served, or twice", f.Path)
+		}
+		before = f.Path
+		if err := p.checkBlob(f.Blob, f.Path); err != nil {
+			return err
+		}
+		if f.Git != "" && f.Git != p.blobs[f.Digest].git {
+			return invalid("says that git calls %s %s, and it is %s", f.Path, f.Git, p.blobs[f.Digest].git)
+		}
+	}
+	if len(u.Files) == 0 {
+		return invalid("has no file of the %s", u.ID())
+	}
+	return nil
+}
+
+func (p *Parcel) checkPackage(u Unit) error {
+	if u.Deployment == nil {
+		return invalid("lacks what runs of the %s", u.ID())
+	}
+	for _, b := range []*Blob{u.Source, u.Deployment} {
+		if b == nil {
+			continue
+		}
+		if err := p.checkBlob(*b, u.ID().String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBlob fails unless a blob is there with its size.
+func (p *Parcel) checkBlob(b Blob, of string) error {
+	if there, ok := p.blobs[b.Digest]; !ok || there.size != b.Size {
+		return invalid("lacks %s of %s", b.Digest, of)
+	}
+	return nil
+}

@@ -1,0 +1,366 @@
+package parcel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/unpack"
+	"landfall.dev/landfall/versioning"
+)
+
+// Importer makes releases of archives.
+type Importer struct {
+	DB         *store.DB
+	Objects    assets.Store
+	Specs      spec.Limits
+	Rollout    *deploy.Rollout
+	ReleaseURL func(app string, selector landfall.UID) string
+	Folder     string // for work in progress; made when needed
+	MaxBytes   int64  // of an archive
+	Now        func() time.Time
+}
+
+// Receive keeps the bytes of an archive in a file of its own, which the caller closes; its name is gone already. Invalid
+// when there are more than may be.
+func (m *Importer) Receive(r io.Reader) (*os.File, error) {
+	const op landfall.Op = "parcel.Receive"
+	if err := os.MkdirAll(m.Folder, 0o700); err != nil {
+		return nil, &landfall.Error{Op: op, Err: err}
+	}
+	file, err := os.CreateTemp(m.Folder, "import-*")
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Err: err}
+	}
+	err = os.Remove(file.Name())
+	var n int64
+	if err == nil {
+		n, err = io.Copy(file, io.LimitReader(r, m.MaxBytes+1))
+	}
+	if err == nil && n > m.MaxBytes {
+		err = invalid("has more than %d bytes (LANDFALL_MAX_COMMIT_BYTES)", m.MaxBytes)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, wrapRead(err)
+	}
+	return file, nil
+}
+
+// Install makes a release of a parcel in an app, which is live then if it is to be. Otherwise it is one of the releases
+// of branches other than production. Nothing is visible before all of it is stored, and nothing is stored when the app
+// lacks a secret, owns no unit of a name, or has no room in the plan.
+func (m *Importer) Install(ctx context.Context, app landfall.App, p *Parcel, live bool,
+	actor string) (landfall.UID, []string, error) {
+	line := landfall.Preview
+	if live {
+		line = landfall.Production
+	}
+	w := &installation{Importer: m, parcel: p, app: app, line: line, live: live, actor: actor,
+		stored: map[landfall.UnitID]versioning.Stored{}}
+	if err := w.declare(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := w.checkArchives(); err != nil {
+		return "", nil, err
+	}
+	var err error
+	if w.uid, err = m.DB.FreeUID(ctx, app.ID, "", func(n int) landfall.UID {
+		if own := p.Document.Release; n == 0 && landfall.IsUID(string(own)) {
+			return own // its address has the same name then
+		}
+		return landfall.NewUID()
+	}); err != nil {
+		return "", nil, err
+	}
+	if err := w.store(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := m.DB.Update(ctx, func(tx *store.Tx) error { return w.commit(ctx, tx) }); err != nil {
+		return "", nil, err
+	}
+	m.Rollout.Show(ctx, app)
+	return w.uid, w.notes, nil
+}
+
+// installation is the work on one parcel.
+type installation struct {
+	*Importer
+
+	parcel  *Parcel
+	app     landfall.App
+	line    landfall.Line
+	live    bool
+	actor   string
+	uid     landfall.UID
+	units   []versioning.Unit
+	secrets []store.GroupUnit
+	statics map[landfall.UnitID]assets.Unit
+	stored  map[landfall.UnitID]versioning.Stored
+	folders []string
+	notes   []string
+}
+
+// declare gives the units the digests that they have here. Conflict, with their names, when the app lacks secrets.
+func (w *installation) declare(ctx context.Context) error {
+	var declared []versioning.Declared
+	w.statics = map[landfall.UnitID]assets.Unit{}
+	for _, u := range w.parcel.Document.Units {
+		d := versioning.Declared{Unit: u.ID(), Spec: u.Spec, Where: "the archive"}
+		switch {
+		case u.Kind == landfall.StaticUnit:
+			unit := w.parcel.static(u)
+			w.statics[u.ID()] = unit
+			d.Content = unit.Content()
+		case u.Kind == landfall.PackageUnit:
+			content, err := json.Marshal([]any{"imported", u.Source, u.Deployment})
+			if err != nil {
+				return err
+			}
+			d.Content = content
+		case u.Kind == landfall.FunctionUnit:
+			f, err := spec.ReadFunctionVersion(u.Spec)
+			if err != nil {
+				return err
+			}
+			d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)},
+				{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}}
+		case u.Kind.IsTrigger():
+			if err := w.trigger(ctx, u, &d); err != nil {
+				return err
+			}
+		}
+		if u.Kind == landfall.FunctionUnit || u.Kind == landfall.PackageUnit {
+			if err := versioning.CheckOwner(ctx, w.DB, w.app, u.ID(), "the archive"); err != nil {
+				return err
+			}
+		}
+		declared = append(declared, d)
+	}
+	var err error
+	if w.units, err = versioning.Resolve(declared); err != nil {
+		return err
+	}
+	return w.pinSecrets(ctx, w.DB)
+}
+
+// trigger checks a trigger as one that a person sets by hand.
+func (w *installation) trigger(ctx context.Context, u Unit, d *versioning.Declared) error {
+	var fields map[string]any
+	if err := spec.DecodeNumbers(u.Spec, &fields); err != nil {
+		return err
+	}
+	t, err := spec.ReadTrigger(u.Kind, u.Name, fields, nil, w.Specs)
+	if err != nil {
+		return invalid("has a %s that is wrong: %s", u.ID(), landfall.MessageOf(err))
+	}
+	d.Spec = t.Spec
+	d.Pinned, err = deploy.PinnedDigests(ctx, w.DB, w.app, t)
+	return err
+}
+
+// secretReader is what pinSecrets needs; the database and its transactions have it.
+type secretReader interface {
+	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
+	NewestVersion(ctx context.Context, unit string, spec json.RawMessage) (landfall.Version, error)
+}
+
+// pinSecrets takes the app's own values of the secrets.
+func (w *installation) pinSecrets(ctx context.Context, r secretReader) error {
+	w.secrets = nil
+	var missing []string
+	for _, name := range w.parcel.Document.Secrets {
+		pinned, err := deploy.Pin(ctx, r, w.app, name, w.line)
+		if landfall.Is(err, landfall.Invalid) {
+			missing = append(missing, name)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		w.secrets = append(w.secrets, pinned)
+	}
+	if missing == nil {
+		return nil
+	}
+	return landfall.Errorf("parcel.Install", landfall.Conflict, "the release needs secrets that %s does not have, and none "+
+		"is in an archive: %s; set each (landfall secret set %[1]s %[3]s), and import it again", w.app.Name,
+		strings.Join(missing, ", "), missing[0])
+}
+
+// static is a unit of static files as a commit has it.
+func (p *Parcel) static(u Unit) assets.Unit {
+	s, _ := landfall.ReadStaticSpec(u.Spec) // it was read before
+	unit := assets.Unit{Rule: assets.Rule{Path: u.Name, Fallback: s.Fallback}}
+	for _, f := range u.Files {
+		unit.Entries = append(unit.Entries, assets.Entry{Path: f.Path,
+			File: landfall.File{Path: f.Path, Blob: f.Git, Digest: f.Digest, Size: f.Size}})
+	}
+	return unit
+}
+
+// checkArchives unpacks what runs once, to nowhere: an archive that is none, leaves its folder or is a bomb is refused.
+func (w *installation) checkArchives() error {
+	for _, u := range w.parcel.Document.Units {
+		for _, b := range []*Blob{u.Source, u.Deployment} {
+			if b == nil {
+				continue
+			}
+			folder, err := os.MkdirTemp(w.Folder, "check-*")
+			if err != nil {
+				return &landfall.Error{Op: "parcel.Install", Err: err}
+			}
+			err = unpack.Zip(folder, fmt.Sprintf("the %s in the archive", u.ID()), w.parcel.open(b.Digest), b.Size,
+				unpack.Limits{Files: artifact.MaxFiles, Bytes: artifact.MaxBytes})
+			if removed := os.RemoveAll(folder); err == nil && removed != nil {
+				err = removed
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// store stores the content below folders of its own, which a collection takes away when the rest fails.
+func (w *installation) store(ctx context.Context) error {
+	for _, u := range w.parcel.Document.Units {
+		var folder string
+		switch u.Kind {
+		case landfall.StaticUnit:
+			folder = assets.Prefix(w.app.Objects, u.Name, w.uid)
+		case landfall.PackageUnit:
+			folder = w.app.Objects + "packages/" + u.Name + "/" + string(w.uid) + "/"
+		default:
+			continue
+		}
+		w.folders = append(w.folders, folder)
+		if err := w.DB.Update(ctx, func(tx *store.Tx) error {
+			return tx.CreatePrefix(ctx, folder, w.app.ID, w.Now())
+		}); err != nil {
+			return err
+		}
+		stored, err := w.storeUnit(ctx, u, folder)
+		if err != nil {
+			return err
+		}
+		w.stored[u.ID()] = stored
+	}
+	return w.Objects.Sync(ctx)
+}
+
+func (w *installation) storeUnit(ctx context.Context, u Unit, folder string) (versioning.Stored, error) {
+	s := versioning.Stored{Own: folder, Prefixes: []string{folder}}
+	if u.Kind == landfall.StaticUnit {
+		plan := assets.Plan(w.statics[u.ID()], folder)
+		uploader := assets.Uploader{Store: w.Objects, Read: func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
+			return io.NopCloser(w.parcel.open(f.Digest)), nil
+		}}
+		manifest, result, err := uploader.Upload(ctx, plan)
+		if err != nil {
+			return s, err
+		}
+		s.Bytes = plan.Bytes()
+		s.Content, err = json.Marshal(landfall.StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest,
+			Files: len(u.Files), Bytes: manifest.Figures().Bytes})
+		return s, err
+	}
+	var content landfall.PackageContent
+	if u.Source != nil {
+		source, err := w.storeArchive(ctx, *u.Source, folder+"source.zip")
+		if err != nil {
+			return s, err
+		}
+		content.Source = source
+		s.Bytes += source.Size
+	}
+	if u.Source != nil && u.Source.Digest == u.Deployment.Digest {
+		content.Deployment = content.Source
+	} else {
+		deployment, err := w.storeArchive(ctx, *u.Deployment, folder+"deploy.zip")
+		if err != nil {
+			return s, err
+		}
+		content.Deployment = deployment
+		s.Bytes += deployment.Size
+	}
+	var err error
+	s.Content, err = json.Marshal(content)
+	return s, err
+}
+
+func (w *installation) storeArchive(ctx context.Context, b Blob, key string) (*landfall.Archive, error) {
+	digest, err := w.Objects.Create(ctx, key, w.parcel.open(b.Digest), b.Size)
+	if err == nil && digest != b.Digest {
+		err = landfall.Errorf("parcel.Install", landfall.Internal, "%s was damaged on its way", filepath.Base(key))
+	}
+	return &landfall.Archive{Key: key, Digest: b.Digest, Size: b.Size}, err
+}
+
+// commit makes versions, app version and release visible.
+func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
+	app, err := tx.ActiveApp(ctx, w.app.ID)
+	if err != nil {
+		return err
+	}
+	w.app = app
+	budget, err := deploy.NewBudget(ctx, tx, app)
+	if err != nil {
+		return err
+	}
+	if there, err := tx.PrefixesThere(ctx, w.folders); err != nil || !there {
+		if err == nil {
+			err = landfall.Errorf("parcel.Install", landfall.Unavailable,
+				"what the import stored was collected meanwhile: import it again")
+		}
+		return err
+	}
+	if err := w.pinSecrets(ctx, tx); err != nil {
+		return err
+	}
+	apply := versioning.Apply{App: app, UID: w.uid, Commit: w.parcel.Document.Commit,
+		Production: w.line == landfall.Production, Units: w.units, Stored: w.stored, At: w.Now()}
+	units, err := apply.Versions(ctx, tx)
+	if err != nil {
+		return err
+	}
+	units = append(units, w.secrets...)
+	d := w.parcel.Document
+	g := landfall.Group{UID: w.uid, App: app.ID, Digest: versioning.GroupDigest(versioning.InForce(units)), Commit: d.Commit,
+		Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Policy: d.Policy, Created: w.Now()}
+	if err := tx.CreateGroup(ctx, g, units); err != nil {
+		return err
+	}
+	u := deploy.RefUpdate{Tx: tx, App: &app, Group: g, Units: units, Release: true, ReleaseURL: w.ReleaseURL, Now: w.Now,
+		Budget: budget}
+	if err := u.Import(ctx, w.line, deploy.Mover{Actor: w.actor, Reason: "imported " + string(d.Release) + " of " + d.App,
+		At: w.Now()}); err != nil {
+		return err
+	}
+	if _, w.notes, err = u.Settle(ctx); err != nil {
+		return err
+	}
+	w.notes = slices.DeleteFunc(w.notes, func(note string) bool { return note == "" })
+	return nil
+}
+
+// imported is what the history says of an imported release.
+func imported(d Document) string {
+	const most = 500
+	message := fmt.Sprintf("Imported %s of %s, made %s by %s: %s", d.Release, d.App, d.Created.Format(time.DateOnly),
+		d.Actor, d.Message)
+	return string([]rune(message)[:min(len([]rune(message)), most)])
+}
