@@ -65,7 +65,7 @@ func rooms() []room {
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest webhook", ""},
 		{"handmade", "accept builder deploy remote spec store versioning", ""},
-		{"parcel", "artifact assets deploy spec store unpack versioning", "assets/disk store/storetest"},
+		{"parcel", "artifact assets deploy spec store unpack versioning", "assets/disk"},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote spec store/storetest"},
 		{"canary", "", ""},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},

@@ -110,9 +110,14 @@ func rows() []row {
 			lost: []string{"app", `{"version":"nosuch"}`},
 		},
 		{id: "expire-release", scope: deploying, with: "uid=PREVIOUS", says: `"name":"shop"`, lost: []string{"app", "uid"}},
+		{id: "export-release", scope: read, says: "imageLayoutVersion", lost: []string{"app", "uid"}},
+		{
+			id: "import-release", scope: deploying, status: created, body: "ARCHIVE", says: `"from":"shop"`,
+			lost: []string{"app"},
+		},
 		{id: "preview-collection", scope: read, query: "?expired=OLD", says: `"releases":["OLD"]`,
 			lost: []string{"app", "?expired=nosuch"}},
-		{id: "collect", scope: deploying, status: accepted, says: `"bytes":`, lost: []string{"app"}},
+		{id: "collect", scope: deploying, says: `"bytes":`, lost: []string{"app"}},
 		{id: "promote", scope: deploying, body: `{"release":"spare"}`, says: `"held":false`,
 			lost: []string{"app", `{"release":"nosuch"}`}},
 		{

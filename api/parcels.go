@@ -81,6 +81,9 @@ func (a *api) importRelease(ctx context.Context, app landfall.App, in *Archive) 
 	if err != nil {
 		return nil, err
 	}
+	if app, err = a.DB.App(ctx, app.ID); err != nil { // what is live may be another
+		return nil, err
+	}
 	r, err := a.oneRelease(ctx, app, uid)
 	return answer(client.Imported{Release: r, From: p.Document.App, Notes: append([]string{}, notes...)}, err)
 }

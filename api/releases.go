@@ -26,7 +26,7 @@ func (a *api) registerReleases(h huma.API) {
 	registerOn(a, h, reading("preview-collection", "/apps/{app}/collection",
 		"What a collection would take away now"), a.previewCollection)
 	registerOn(a, h, deploying("collect", http.MethodPost, "/apps/{app}/collection",
-		"Take away what nothing holds any more, soon").answering(http.StatusAccepted), a.collect)
+		"Take away what nothing holds any more"), a.collect)
 	registerOn(a, h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"),
 		a.promote)
 	registerOn(a, h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback",
@@ -172,11 +172,11 @@ func (a *api) previewCollection(ctx context.Context, app landfall.App, in *struc
 	return collectionOf(upkeep.Preview(ctx, a.DB, app, a.Now(), uid))
 }
 
-// collect has an app collected soon, and answers with what goes, as it looks now.
+// collect takes away what nothing holds, and answers with what that was when it began.
 func (a *api) collect(ctx context.Context, app landfall.App, _ *AppPath) (*body[client.Collection], error) {
 	c, err := upkeep.Preview(ctx, a.DB, app, a.Now())
 	if err == nil {
-		err = a.Upkeep.CollectSoon(ctx, app)
+		err = a.Upkeep.Collect(ctx, app.ID)
 	}
 	return collectionOf(c, err)
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,9 +17,11 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/jobs"
+	"landfall.dev/landfall/parcel"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
@@ -71,7 +74,7 @@ func newSeed(t *testing.T) *seed {
 	w.makeApps()
 	w.release()
 	w.makeRecords()
-	s.words = w.wordsOf()
+	s.words = w.wordsOf(w.export(s))
 	s.dump, s.form = w.dump()
 	s.state = w.state()
 	if err := db.Close(); err != nil {
@@ -327,8 +330,22 @@ func idle(ctx context.Context, tx *store.Tx, id landfall.UnitID) error {
 	return errors.Join(tx.CreateVersion(ctx, row.ID, v), tx.UpdateUnit(ctx, row))
 }
 
+// export returns the archive of what is live.
+func (w *world) export(s *seed) string {
+	w.t.Helper()
+	app := testkit.Must(w.db.App(w.t.Context(), shopID))(w.t)
+	x := parcel.Exporter{DB: w.db, Objects: s.objects, Manifests: &assets.Manifests{Store: s.objects}}
+	export := testkit.Must(x.Prepare(w.t.Context(), app, app.Live))(w.t)
+	var b bytes.Buffer
+	if err := export.Write(w.t.Context(), &b); err != nil {
+		w.t.Fatal(err)
+	}
+	testkit.Equal(w.t, "bytes of an archive", int64(b.Len()), export.Size())
+	return b.String()
+}
+
 // wordsOf returns what the words in capitals of requests stand for.
-func (w *world) wordsOf() *strings.Replacer {
+func (w *world) wordsOf(archive string) *strings.Replacer {
 	w.t.Helper()
 	ctx := w.t.Context()
 	releases := testkit.Must(w.db.Releases(ctx, shopID))(w.t) // the newest first
@@ -338,6 +355,6 @@ func (w *world) wordsOf() *strings.Replacer {
 		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and three",
 			releases, runs)
 	}
-	return strings.NewReplacer("PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[1].ID,
+	return strings.NewReplacer("ARCHIVE", archive, "PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[1].ID,
 		"DRAFT", string(heads["refs/landfall/apply/abcdefgh"]))
 }

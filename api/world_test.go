@@ -93,7 +93,7 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		Now:    time.Now, Logger: logger,
 	}
 	u := &upkeep.Upkeep{
-		DB: db, Runs: ledger, Rollout: rollout, Objects: s.objects, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds,
+		DB: db, Runs: ledger, Rollout: rollout, Objects: shared{s.objects}, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds,
 		Now: time.Now, Logger: logger,
 	}
 	w.jobs = &jobs.Worker{DB: db, Process: p.Worker, Scratch: p.Scratch, Acceptor: w.acceptor, Pipeline: p, Upkeep: u,
@@ -262,6 +262,12 @@ func (g gateways) RefreshApp(context.Context, string) error {
 
 // Shown implements deploy.Gateways.
 func (gateways) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
+
+// shared are the objects of all worlds: none goes.
+type shared struct{ assets.Store }
+
+// Delete implements assets.Store.
+func (shared) Delete(context.Context, string) error { return nil }
 
 // keeper keeps nothing.
 type keeper struct{}

@@ -114,15 +114,15 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App,
 	return pinned, nil
 }
 
-// pinReader is what Pinned needs; the database and its transactions have it.
-type pinReader interface {
+// pinnedReader is what Pinned needs; the database and its transactions have it.
+type pinnedReader interface {
 	versioning.Reader
 	ServedUnits(ctx context.Context, app string, kind landfall.UnitKind) ([]store.ServedUnit, error)
 }
 
 // Pinned returns the versions of functions that triggers of an app's accessible releases name by a fixed selector, and
 // the versions of packages that these run. They are held although no release has them.
-func Pinned(ctx context.Context, r pinReader, app landfall.App) (map[store.UnitNumber]bool, error) {
+func Pinned(ctx context.Context, r pinnedReader, app landfall.App) (map[store.UnitNumber]bool, error) {
 	pinned := map[store.UnitNumber]bool{}
 	for _, kind := range landfall.TriggerKinds() {
 		served, err := r.ServedUnits(ctx, app.ID, kind)
@@ -153,7 +153,7 @@ func moves(selector string) bool {
 }
 
 // addPinned adds the version that a reference names, unless that is an alias, which holds its versions itself.
-func addPinned(ctx context.Context, r pinReader, app landfall.App, ref landfall.Reference,
+func addPinned(ctx context.Context, r pinnedReader, app landfall.App, ref landfall.Reference,
 	pinned map[store.UnitNumber]bool) error {
 	_, err := versioning.FindAlias(ctx, r, app.Namespace, ref)
 	if err == nil || !landfall.Is(err, landfall.NotFound) {

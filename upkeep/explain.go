@@ -141,11 +141,3 @@ func looseBeside(ctx context.Context, db *store.DB, app landfall.App, stays func
 	}
 	return gone, nil
 }
-
-// CollectSoon enqueues a collection of an app.
-func (u *Upkeep) CollectSoon(ctx context.Context, app landfall.App) error {
-	return u.DB.Update(ctx, func(tx *store.Tx) error {
-		deploy.CollectSoon(tx, app.ID)
-		return nil
-	})
-}
