@@ -489,6 +489,9 @@ func wantDescribed(t *testing.T, o operation, a answer) {
 		t.Errorf("%s: got the type %q, want one that the OpenAPI document names", o.id, a.header.Get("Content-Type"))
 		return
 	}
+	if media.Schema.Value.Format == "binary" {
+		return // an archive
+	}
 	value := testkit.Decode[any](t, []byte(a.body))
 	if err := media.Schema.Value.VisitJSON(value, openapi3.MultiErrors()); err != nil {
 		t.Errorf("%s: got %v, want an answer as the OpenAPI document has it", a, err)

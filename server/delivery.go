@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -246,8 +247,10 @@ func newExporter(d *delivery) *parcel.Exporter {
 // newImporter returns what makes releases of archives.
 func newImporter(d *delivery) *parcel.Importer {
 	const usual = 2 << 30 // bytes of a commit
+	folder := filepath.Join(d.config.Data, "imports")
+	_ = os.RemoveAll(folder) // what a process left that was killed; the next start tries again
 	return &parcel.Importer{DB: d.db, Objects: d.contents.Objects, Specs: d.editor.Specs, Rollout: d.rollout,
-		ReleaseURL: d.editor.ReleaseURL, Folder: filepath.Join(d.config.Data, "imports"),
+		ReleaseURL: d.editor.ReleaseURL, Folder: folder,
 		MaxBytes: cmp.Or(d.config.Limits.CommitBytes, usual), Now: time.Now}
 }
 
