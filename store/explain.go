@@ -16,12 +16,12 @@ type FolderUse struct {
 }
 
 // FolderUses returns which versions of an app use which folders, and for which accessible releases: a row for each
-// release. It leaves out folders that a run reserves.
+// release. A folder that no version uses has one row without a unit. It leaves out folders that a run reserves.
 func (q queries) FolderUses(ctx context.Context, app string) ([]FolderUse, error) {
 	return list(ctx, q, "store.FolderUses", func(row scanner) (f FolderUse, err error) {
 		return f, row.Scan(&f.Unit, &f.Number, &f.Kind, &f.Prefix, &f.Bytes, &f.Release)
-	}, `SELECT vp.unit, vp.number, u.kind, p.prefix, p.bytes, COALESCE(g.release_uid, '')
-		FROM prefixes p JOIN version_prefixes vp ON vp.prefix = p.prefix JOIN units u ON u.id = vp.unit
+	}, `SELECT COALESCE(vp.unit, ''), COALESCE(vp.number, 0), COALESCE(u.kind, ''), p.prefix, p.bytes, COALESCE(g.release_uid, '')
+		FROM prefixes p LEFT JOIN version_prefixes vp ON vp.prefix = p.prefix LEFT JOIN units u ON u.id = vp.unit
 		LEFT JOIN (SELECT gu.unit, gu.number, r.uid AS release_uid FROM releases r
 			JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid WHERE r.app = $1 AND r.expired = 0) g
 			ON g.unit = vp.unit AND g.number = vp.number

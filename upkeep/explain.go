@@ -104,7 +104,7 @@ func Preview(ctx context.Context, db *store.DB, app landfall.App, now time.Time,
 	for _, f := range uses {
 		sizes[f.Prefix] = max(f.Bytes, 0)
 		needed[f.Prefix] = needed[f.Prefix] || stays(f.Release) ||
-			f.Kind != landfall.StaticUnit && !gone[f.UnitNumber]
+			f.Unit != "" && f.Kind != landfall.StaticUnit && !gone[f.UnitNumber]
 	}
 	for prefix, is := range needed {
 		if !is {
