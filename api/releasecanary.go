@@ -89,8 +89,8 @@ func (a *api) startCanary(ctx context.Context, app landfall.App, in *struct {
 	return answer(a.releaseCanaryOf(ctx, app))
 }
 
-// checkCookies fails with Conflict where browsers would not keep the cookie of the choice, and each file of a page could
-// be another release's: over plain http they keep it on their own machine alone.
+// checkCookies fails with Conflict where browsers would not keep the cookie of the choice, so that each file of a page
+// could be another release's: over plain http they keep it on their own machine alone.
 func (a *api) checkCookies() error {
 	if a.URL.Scheme == "https" || a.Domain == "localhost" || strings.HasSuffix(a.Domain, ".localhost") {
 		return nil

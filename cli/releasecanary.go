@@ -58,7 +58,8 @@ func (c *Call) showReleaseCanary(canary client.ReleaseCanary) error {
 		t.field("canary", string(canary.Release))
 		t.field("live", string(canary.Live))
 		t.field("state", string(canary.State)+": "+canary.Reason)
-		t.field("weight", fmt.Sprintf("%d%% of the visitors, %d%% more every %s", canary.Weight, canary.Step, canary.Interval))
+		t.field("weight", fmt.Sprintf("%d%% of the visitors, %d%% more every %s", canary.Weight, canary.Step,
+			canary.Interval))
 		t.field("threshold", fmt.Sprintf("%d%% more failures than live", canary.Threshold))
 		t.field("failed", "of the canary "+failedOf(canary.Canary)+" requests, of live "+failedOf(canary.LiveSide))
 		t.field("started", Local(canary.Started))

@@ -33,11 +33,11 @@ func StartCanary(ctx context.Context, tx *store.Tx, app landfall.App, c landfall
 	case landfall.Ignore(err, landfall.NotFound) != nil:
 		return err
 	case err == nil:
-		return landfall.Errorf(op, landfall.Conflict, "a canary of release %s runs; end it first: landfall release canary %s "+
-			"--stop", running.Release, app.Name)
+		return landfall.Errorf(op, landfall.Conflict,
+			"a canary of release %s runs; end it first: landfall release canary %s --stop", running.Release, app.Name)
 	case app.Live == "":
-		return landfall.Errorf(op, landfall.Conflict, "nothing of %[1]s is live, so all visitors can get the release at once: "+
-			"landfall release live %[1]s %[2]s", app.Name, c.Release)
+		return landfall.Errorf(op, landfall.Conflict, "nothing of %[1]s is live, so all visitors can get the release at "+
+			"once: landfall release live %[1]s %[2]s", app.Name, c.Release)
 	case app.Live == c.Release:
 		return landfall.Errorf(op, landfall.Conflict, "release %s is live: all visitors get it already", c.Release)
 	case app.Held:
@@ -56,8 +56,8 @@ func checkCanary(c landfall.ReleaseCanary) error {
 	const op landfall.Op = "deploy.StartCanary"
 	switch {
 	case c.Weight < 1 || c.Weight >= allVisitors:
-		return landfall.Errorf(op, landfall.Invalid, "the weight is %d, and must be between 1 and %d per cent of the visitors",
-			c.Weight, allVisitors-1)
+		return landfall.Errorf(op, landfall.Invalid,
+			"the weight is %d, and must be between 1 and %d per cent of the visitors", c.Weight, allVisitors-1)
 	case c.Step < 1 || c.Step > allVisitors:
 		return landfall.Errorf(op, landfall.Invalid, "the step is %d, and must be between 1 and %d per cent", c.Step,
 			allVisitors)
@@ -71,7 +71,8 @@ func checkCanary(c landfall.ReleaseCanary) error {
 }
 
 // EndCanary ends the canary of an app that runs: all visitors get live again. It reports false when none runs.
-func EndCanary(ctx context.Context, tx *store.Tx, app string, state landfall.ReleaseCanaryState, by Mover) (bool, error) {
+func EndCanary(ctx context.Context, tx *store.Tx, app string, state landfall.ReleaseCanaryState,
+	by Mover) (bool, error) {
 	c, err := tx.RunningReleaseCanary(ctx, app)
 	if err != nil {
 		return false, landfall.Ignore(err, landfall.NotFound)

@@ -67,8 +67,8 @@ func (q queries) ReleaseCanaryUntil(ctx context.Context, app string) (map[landfa
 	return until, err
 }
 
-// AddReleaseCanaryCounts adds what a process counted of a canary's release, or of the live one beside it. What it counted
-// of a canary that does not exist any more is dropped.
+// AddReleaseCanaryCounts adds what a process counted of a canary's release, or of the live one beside it. What it
+// counted of a canary that does not exist any more is dropped.
 func (tx *Tx) AddReleaseCanaryCounts(ctx context.Context, canary, process string, newer bool,
 	more landfall.CanaryFigures) error {
 	return tx.exec(ctx, "store.AddReleaseCanaryCounts",
@@ -83,8 +83,9 @@ func (tx *Tx) AddReleaseCanaryCounts(ctx context.Context, canary, process string
 func (q queries) ReleaseCanaryFigures(ctx context.Context, canary string) (newer, live landfall.CanaryFigures,
 	err error) {
 	type figures struct {
-		newer bool
 		landfall.CanaryFigures
+
+		newer bool
 	}
 	rows, err := list(ctx, q, "store.ReleaseCanaryFigures", func(row scanner) (f figures, err error) {
 		return f, row.Scan(&f.newer, &f.Requests, &f.Failures)

@@ -1,5 +1,5 @@
-// Package split chooses for each visitor of an app which of two releases they get while a canary of one runs, and counts
-// how both do.
+// Package split chooses for each visitor of an app which of two releases they get while a canary of one runs, and
+// counts how both do.
 package split
 
 import (
@@ -24,8 +24,8 @@ const (
 )
 
 // choice is what the cookie holds: a visitor, who is a random number, and the weight by which they were asked last. The
-// canary has those whose number, modulo 100, is below that weight. So a canary that grows keeps its visitors, and what a
-// visitor gets is the same at every gateway, whichever weight that gateway knows of.
+// canary has those whose number, modulo 100, is below that weight. So a canary that grows keeps its visitors, and what
+// a visitor gets is the same at every gateway, whichever weight that gateway knows of.
 type choice struct {
 	visitor uint64
 	weight  byte

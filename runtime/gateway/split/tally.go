@@ -76,19 +76,19 @@ func (t *Tally) Run(ctx context.Context, write func(context.Context, []Count) er
 	const patience = 3 * time.Second
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-tick.C:
 			if err := t.Flush(ctx, write); err != nil && ctx.Err() == nil {
 				failed(err)
 			}
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-			defer cancel()
-			if err := t.Flush(last, write); err != nil {
-				failed(err)
-			}
-			return nil
 		}
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := t.Flush(last, write); err != nil {
+		failed(err)
+	}
+	return nil
 }
