@@ -67,8 +67,8 @@ func rooms() []room {
 		{"handmade", "accept builder deploy remote spec store versioning", ""},
 		{"parcel", "artifact assets deploy spec store unpack versioning", "assets/disk"},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote spec store/storetest"},
-		{"canary", "", ""},
-		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},
+		{"canary", "spec store versioning", "deploy store/storetest"},
+		{"jobs", "accept canary deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},
 		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree " +
 			"accept inspect runs outbound sandbox artifact preflight", "store/storetest assets/disk"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
@@ -85,7 +85,7 @@ func rooms() []room {
 		{"wire", "", ""},
 		{"runtime/function", "contract event runtime/registry", ""},
 		{"runtime/registry", "route", ""},
-		{"runtime/registry/stored", "assets runtime/images runtime/registry secret spec store versioning", "store/storetest"},
+		{"runtime/registry/stored", "assets canary runtime/images runtime/registry secret spec store versioning", "store/storetest"},
 		{"runtime/host", "environment event runtime/images runtime/invoke runtime/packages runtime/registry " +
 			"runtime/runner sandbox secret spec runtime/function", ""},
 		{"runtime/images", "wire auth", ""},
@@ -130,14 +130,14 @@ func rooms() []room {
 		{"logtest", "", ""},
 		{"porttest", "", ""},
 		{"mux", "", "logtest"},
-		{"api", "api/client auth deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade parcel",
+		{"api", "api/client auth canary deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade parcel",
 			"assets assets/disk builder remote store/storetest jobs pipeline"},
 		{"api/client", "", ""},
 		{"web", "api api/client auth store mux", "deploy inspect runs"},
 		{"cli", "api/client assets contract environment event secret spec preflight", ""},
 		{
 			"server",
-			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck " +
+			"auth canary cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck " +
 				"pipeline github environment environment/container runtime/registry runtime/registry/stored runtime/gateway " +
 				"runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api " +
 				"web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy " +
@@ -233,7 +233,7 @@ func libraries() []library {
 		{"github.com/google/go-containerregistry", "environment/container parcel runtime/images tools/image", "test/function",
 			"container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
-		{"github.com/google/uuid", ". accept/accepttest store sandbox runtime/runner runtime/gateway/functions " +
+		{"github.com/google/uuid", ". accept/accepttest canary store sandbox runtime/runner runtime/gateway/functions " +
 			"runtime/invoke runtime/trigger runs api server cli cmd/landfall runtime/trigger/queue runtime/trigger/schedule " +
 			"runtime/execution runtime/function runtime/rpc", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "contract runtime/rpc runtime/gateway/files runtime/images", "",

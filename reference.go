@@ -1,6 +1,9 @@
 package landfall
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Reference names a version of a unit: "name", "name:SELECTOR" or "namespace/name:SELECTOR".
 type Reference struct {
@@ -28,6 +31,11 @@ func ParseReference(s string) (Reference, error) {
 		selector = Latest
 	}
 	return Reference{Namespace: namespace, Name: name, Selector: selector}, nil
+}
+
+// MeansRelease reports whether the reference, in a trigger, means the version that the trigger's release has.
+func (r Reference) MeansRelease() bool {
+	return slices.Contains([]string{"", "0", Latest, LivePointer}, r.Selector)
 }
 
 // String returns the reference as it is written.

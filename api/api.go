@@ -166,6 +166,7 @@ func Register(h huma.API, c Config) {
 	a.registerKeeping(h)
 	a.registerMessages(h)
 	a.registerTriggers(h)
+	a.registerCanaries(h)
 	a.registerSecrets(h)
 	a.registerExecutions(h)
 	a.registerJobs(h)

@@ -31,7 +31,7 @@ type row struct {
 // usual are the elements of paths, where a row has no others.
 const usual = "app=shop ns=default uid=live tag=spare secret=STRIPE_KEY name=hello version=latest alias=stable " +
 	"id=RUN function=hello " +
-	"trigger=hello topic=orders"
+	"trigger=hello topic=orders canary=careful"
 
 // uploadID is an upload of which one byte is there.
 const uploadID = "aaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -204,6 +204,14 @@ func rows() []row {
 			lost: []string{"name", "alias", `{"version":"nosuch"}`}, other: hidden,
 		},
 		{id: "delete-alias", scope: deploying, status: gone, lost: []string{"name", "alias"}, other: hidden},
+		{id: "list-canaries", scope: read, says: `"name":"careful"`, other: seen},
+		{
+			id: "create-canary", scope: deploying, status: created, says: `"weight":30`,
+			body: `{"name":"next","function":"paced","alias":"qa","version":"2","step":30,"interval":"1m"}`,
+			lost: []string{"app", `{"name":"next","function":"paced","alias":"nosuch","version":"2"}`},
+		},
+		{id: "show-canary", scope: read, says: `"verdict":"start"`, lost: []string{"app", "canary"}},
+		{id: "delete-canary", scope: deploying, status: gone, lost: []string{"app", "canary"}},
 		{id: "list-moves-of-alias", scope: read, says: `"actor":"ada"`, lost: []string{"name"}, other: hidden},
 		{
 			id: "function-log", scope: read, query: "?follow=false", says: "a line of the log",

@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/assets/disk"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/parcel"
@@ -308,8 +309,42 @@ func (w *world) makeRecords() {
 			State: landfall.JobRunning}
 		hook := landfall.FunctionHook{FunctionUse: use, Key: "hookhookhookhookhookhookho"}
 		err = errors.Join(err, tx.PutJob(ctx, job), tx.PutFunctionHook(ctx, hook))
+		err = errors.Join(err, paced(ctx, tx))
 		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done, dead}), tx.CreateRun(ctx, waits))
 	})
+}
+
+// paced makes a function of the shop with two aliases, of which a canary moves one to the second version.
+func paced(ctx context.Context, tx *store.Tx) error {
+	id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: "paced"}
+	if err := idle(ctx, tx, id); err != nil {
+		return err
+	}
+	row, err := tx.UnitInNamespace(ctx, landfall.DefaultNamespace, id)
+	if err != nil {
+		return err
+	}
+	row.LastNumber = 2
+	second := landfall.Version{Unit: id, Number: 2, UID: "eeeeeee2", Digest: landfall.DigestOf([]byte("second")),
+		Spec: json.RawMessage("{}"), Created: time.Now(), Production: true}
+	if err := errors.Join(tx.CreateVersion(ctx, row.ID, second), tx.UpdateUnit(ctx, row)); err != nil {
+		return err
+	}
+	for _, name := range []string{"prod", "qa"} {
+		_, err := versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: name, Create: true, Actor: "ada",
+			To: []versioning.Weight{{Selector: "1", Percent: 100}}, At: time.Now()})
+		if err != nil {
+			return err
+		}
+	}
+	app, err := tx.App(ctx, shopID)
+	if err != nil {
+		return err
+	}
+	_, err = canary.Create(ctx, tx, app, canary.New{Name: "careful", Function: "paced", Alias: "prod", Version: "2",
+		Actor: "ada", At: time.Now(), CanaryRule: landfall.CanaryRule{Step: 20, Interval: time.Hour, Threshold: 10,
+			MinRequests: 1}})
+	return err
 }
 
 // idle makes a unit of the shop with a version that nothing needs.

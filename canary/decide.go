@@ -55,7 +55,6 @@ type Decision struct {
 // interval is over: before, a canary can return, but not advance. While the new side has nothing yet, it fails in
 // nothing, and the first step needs no figures.
 func (r Rule) Decide(weight int, due bool, older, newer Figures) Decision {
-	const all = 100
 	limit := float64(r.Threshold)
 	against := ""
 	if r.Relative {

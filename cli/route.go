@@ -85,7 +85,10 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 			return app, landfall.Errorf("cli", landfall.NotFound, "there is no function %s in the namespace %s", ref.Name,
 				namespace)
 		}
-		name = functions[i].App
+		if name = functions[i].App; name == "" {
+			return app, landfall.Errorf("cli", landfall.Conflict,
+				"%s was made by hand, and is of no app: only functions of apps have routes and canaries", ref.Name)
+		}
 	}
 	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
 	return app, err

@@ -14,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
@@ -56,7 +57,8 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 		}
 		return &jobs.Worker{
 			DB: db, Process: name, Scratch: p.Scratch, Acceptor: s.Receiver.Acceptor, Pipeline: p, Logger: p.Logger,
-			Upkeep: &upkeep.Upkeep{DB: db, Mirrors: p.Mirrors, Now: p.Now, Logger: p.Logger},
+			Canaries: &canary.Controller{DB: db, Now: time.Now, Logger: p.Logger},
+			Upkeep:   &upkeep.Upkeep{DB: db, Mirrors: p.Mirrors, Now: p.Now, Logger: p.Logger},
 		}, asked
 	}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {

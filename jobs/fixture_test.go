@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall/accept/accepttest"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/store"
@@ -39,6 +40,7 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 		DB: db, Runs: a.Runs, Rollout: a.Rollout, Mirrors: a.Mirrors, Repositories: s.Repos, Builds: p.Builds, Now: time.Now,
 		Logger: a.Logger,
 	}
-	w := &jobs.Worker{DB: db, Acceptor: a, Pipeline: p, Upkeep: u, Logger: a.Logger}
+	w := &jobs.Worker{DB: db, Acceptor: a, Pipeline: p, Upkeep: u, Logger: a.Logger,
+		Canaries: &canary.Controller{DB: db, Now: time.Now, Logger: a.Logger}}
 	return &shop{s, p, u, w}
 }

@@ -10,6 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
@@ -25,6 +26,7 @@ type Worker struct {
 	Acceptor *accept.Acceptor
 	Pipeline *pipeline.Pipeline
 	Upkeep   *upkeep.Upkeep
+	Canaries *canary.Controller
 	Logger   *slog.Logger
 }
 
@@ -99,6 +101,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		sweeps.Go(func() { w.repeat(ctx, w.Upkeep.Retention.Every(), w.Upkeep.WakeForget) })
 		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
 		sweeps.Go(func() { w.repeat(ctx, upkeep.CanariesEvery, w.Upkeep.DriveCanaries) })
+		sweeps.Go(func() { w.repeat(ctx, canary.TurnEvery, w.Canaries.Turn) })
 	}
 	if duties.Work {
 		queues[""] = pipeline.Workers

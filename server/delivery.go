@@ -13,6 +13,7 @@ import (
 
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/environment/container"
@@ -79,7 +80,7 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 		},
 		jobs: &jobs.Worker{
 			DB: s.db, Process: s.process, Scratch: line.Scratch, Acceptor: acceptor, Pipeline: line, Upkeep: kept,
-			Logger: s.logger,
+			Canaries: &canary.Controller{DB: s.db, Now: time.Now, Logger: s.logger}, Logger: s.logger,
 		},
 	}, nil
 }

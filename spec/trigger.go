@@ -319,8 +319,7 @@ func (d *document) sticky(t Trigger, n nodes) {
 	at := n.at("spec", "sticky")
 	if err := landfall.CheckSticky(t.HTTP.Sticky); err != nil {
 		d.problemf(at, "HTTPTrigger %s: %s", t.Name, landfall.MessageOf(err))
-	} else if named := t.Function.Selector; t.HTTP.Sticky != "" && len(t.Weights) == 0 &&
-		(named == "" || named == landfall.Latest || named == landfall.LivePointer) {
+	} else if t.HTTP.Sticky != "" && len(t.Weights) == 0 && t.Function.MeansRelease() {
 		d.problemf(at, "HTTPTrigger %s: sticky is for functionweights, or for an alias: %s alone has one version", t.Name,
 			t.Function.Name)
 	}

@@ -44,6 +44,7 @@ type Recorder struct {
 	dropped   int        // since it was said last
 	since     time.Time  // when it was said last
 	grown     map[version]*growth
+	counts    map[called]*landfall.CanaryFigures // that no canary was told of
 
 	writing sync.Mutex // one at a time writes
 
@@ -113,6 +114,7 @@ type running struct {
 	until   time.Time
 	claimed bool // the store is just being told of the execution
 	always  bool // its record may not be dropped
+	shared  bool // its trigger has weights
 }
 
 // Recorded returns a Caller that records what comes of the calls of next. What next is given names an execution.
@@ -179,6 +181,7 @@ func (r *Recorder) begin(c *function.Call) *running {
 	now := time.Now()
 	x := &running{Execution: describe(c, now), function: c.Function}
 	x.State, x.Started = landfall.ExecutionRunning, now
+	x.shared = c.Trigger != nil && len(c.Trigger.Shares) > 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, taken := r.active[x.ID]; taken || x.ID == "" || len(x.ID) > nameSize {
@@ -238,6 +241,7 @@ func (r *Recorder) end(x *running, answer event.Event, err error) {
 		x.decide(err, r.Limits.withDefaults().Backoff)
 	}
 	delete(r.active, x.ID)
+	r.count(x, outcome, answer)
 	kept := r.admit(x, outcome == Failed || outcome == Refused)
 	if kept {
 		r.over = append(r.over, x)

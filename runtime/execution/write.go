@@ -128,6 +128,9 @@ func (r *Recorder) Flush(ctx context.Context) error { return r.write(ctx, true) 
 func (r *Recorder) write(ctx context.Context, all bool) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	if err := r.tellCanaries(ctx); err != nil {
+		return err
+	}
 	now := time.Now()
 	batch := r.take(now, all)
 	if len(batch) == 0 {

@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -32,6 +32,10 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 	if len(rows) == 0 {
 		return nil, nil, nil
 	}
+	moved, err := r.TriggerWeights(ctx, app.ID)
+	if err != nil {
+		return nil, nil, err
+	}
 	f := newFunctionReader(r, app)
 	for _, kind := range []landfall.UnitKind{landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit,
 		landfall.ConfigUnit, landfall.SecretUnit} {
@@ -46,6 +50,9 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 	all, routes = map[landfall.UID][]*registry.Trigger{}, map[landfall.UID][]registry.Route{}
 	for _, row := range rows {
 		read, err := spec.ReadTriggerVersion(row.Unit, row.Spec)
+		if row.Release == app.Live {
+			canary.MoveWeights(&read, row.Version, moved)
+		}
 		trigger := newTrigger(app, row, read)
 		if err == nil {
 			err = f.bind(ctx, trigger, read)
@@ -109,7 +116,7 @@ func (f *functionReader) bind(ctx context.Context, t *registry.Trigger, named sp
 
 // bindTo lets a trigger lead to the version that a reference means, or to the two of an alias that has two.
 func (f *functionReader) bindTo(ctx context.Context, t *registry.Trigger, ref landfall.Reference) (err error) {
-	if !meansRelease(ref) {
+	if !ref.MeansRelease() {
 		alias, err := versioning.FindAlias(ctx, f.Snapshot, f.app.Namespace, ref)
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
@@ -134,11 +141,6 @@ func (f *functionReader) bindTo(ctx context.Context, t *registry.Trigger, ref la
 	return err
 }
 
-// meansRelease reports whether a reference of a trigger means the version that the trigger's release has.
-func meansRelease(ref landfall.Reference) bool {
-	return slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, ref.Selector)
-}
-
 // inRelease returns the version of a function that a trigger of a release names: the release's own, unless it names
 // another.
 func (f *functionReader) inRelease(ctx context.Context, release landfall.UID,
@@ -148,7 +150,7 @@ func (f *functionReader) inRelease(ctx context.Context, release landfall.UID,
 		return nil, &landfall.Error{Op: "functions.of", Kind: landfall.NotFound}
 	}
 	v := landfall.Version{Unit: unit.Unit, UID: unit.Version, Number: unit.Number, Spec: unit.Spec, Content: unit.Content}
-	if !meansRelease(ref) {
+	if !ref.MeansRelease() {
 		var err error
 		if v, err = versioning.Find(ctx, f.Snapshot, f.app.Namespace, landfall.FunctionUnit, ref); err != nil {
 			return nil, err

@@ -1,0 +1,78 @@
+package landfall
+
+import "time"
+
+// CanaryState says how far a canary is.
+type CanaryState string
+
+// The states. All but the first are final.
+const (
+	CanaryRunning   CanaryState = "running"
+	CanarySucceeded CanaryState = "succeeded" // the new version gets all calls
+	CanaryReturned  CanaryState = "returned"  // too many of its calls failed: the old version gets all again
+	CanaryStopped   CanaryState = "stopped"   // somebody moved what it moves
+)
+
+// Canary moves the calls of an alias, or of an HTTP trigger with weights, from an old version to a new one.
+type Canary struct {
+	ID        string `json:"-"`
+	AppID     string `json:"-"`
+	App       string `json:"app"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Alias     string `json:"alias,omitempty" doc:"of the function; absent: of a trigger"`
+	Trigger   string `json:"trigger,omitempty" doc:"the HTTP trigger"`
+	CanaryRule
+
+	State    CanaryState `json:"state" enum:"running,succeeded,returned,stopped"`
+	Weight   int         `json:"weight" doc:"percent of the calls that the new version gets"`
+	Older    CanarySide  `json:"old"`
+	Newer    CanarySide  `json:"new"`
+	Reason   string      `json:"reason,omitempty" doc:"of the last decision"`
+	Declared string      `json:"-"` // what the specs say; empty: it was made by hand
+	Actor    string      `json:"actor"`
+	Created  time.Time   `json:"created"`
+	Since    time.Time   `json:"since" doc:"since when the figures count"`
+	Next     time.Time   `json:"next,omitzero" doc:"when is decided next"`
+	Finished time.Time   `json:"finished,omitzero"`
+
+	TriggerVersion UID `json:"-"`
+}
+
+// CanaryRule says how a canary goes on.
+type CanaryRule struct {
+	Step        int           `json:"step"`
+	Interval    time.Duration `json:"-"`
+	Threshold   int           `json:"threshold"`
+	MinRequests int64         `json:"min_requests"`
+}
+
+// CanarySide is one of the two versions between which calls are shared.
+type CanarySide struct {
+	Ref      string        `json:"ref" doc:"the version, as the alias or the trigger names it"`
+	Function string        `json:"function"`
+	Number   int64         `json:"number" doc:"of the version that it means"`
+	Total    CanaryFigures `json:"-"`
+	Before   CanaryFigures `json:"-"` // what of Total was counted before the step
+}
+
+// Figures returns what was counted since the step.
+func (s CanarySide) Figures() CanaryFigures {
+	return CanaryFigures{s.Total.Requests - s.Before.Requests, s.Total.Failures - s.Before.Failures}
+}
+
+// CanaryFigures count requests, and how many of them failed.
+type CanaryFigures struct {
+	Requests int64 `json:"requests"`
+	Failures int64 `json:"failures"`
+}
+
+// CanaryStep is one decision of a canary, with the figures that decided.
+type CanaryStep struct {
+	At      time.Time     `json:"at"`
+	Verdict string        `json:"verdict" enum:"start,hold,advance,return,done,stop"`
+	Weight  int           `json:"weight" doc:"percent of the new version from then on"`
+	Older   CanaryFigures `json:"old"`
+	Newer   CanaryFigures `json:"new"`
+	Reason  string        `json:"reason"`
+}
