@@ -42,9 +42,35 @@ type Canary struct {
 // CanaryRule says how a canary goes on.
 type CanaryRule struct {
 	Step        int           `json:"step"`
-	Interval    time.Duration `json:"-"`
+	Interval    time.Duration `json:"interval"`
 	Threshold   int           `json:"threshold"`
 	MinRequests int64         `json:"min_requests"`
+}
+
+// CheckCanaryRule returns an Invalid error unless a canary can go by a rule.
+func CheckCanaryRule(r CanaryRule) error {
+	const all, shortest, longest = 100, time.Second, 30 * 24 * time.Hour
+	switch {
+	case r.Step < 1 || r.Step > all:
+		return Errorf("landfall.CheckCanaryRule", Invalid, "the step is %d percent; right would be 1 to 100", r.Step)
+	case r.Interval < shortest || r.Interval > longest:
+		return Errorf("landfall.CheckCanaryRule", Invalid, "the interval is %s; right would be 1s to 720h", r.Interval)
+	case r.Threshold < 0 || r.Threshold > all:
+		return Errorf("landfall.CheckCanaryRule", Invalid, "the threshold of failures is %d percent; right would be 0 to 100",
+			r.Threshold)
+	case r.MinRequests < 1:
+		return Errorf("landfall.CheckCanaryRule", Invalid, "%d requests say nothing; right would be 1 or more", r.MinRequests)
+	}
+	return nil
+}
+
+// DeclaredCanary is a canary as the specs of an app have it.
+type DeclaredCanary struct {
+	Name    string `json:"name"`
+	Trigger string `json:"trigger"`
+	Newer   string `json:"newer"` // functions, as the trigger names them
+	Older   string `json:"older"`
+	CanaryRule
 }
 
 // CanarySide is one of the two versions between which calls are shared.

@@ -24,9 +24,11 @@ type Group struct {
 	Actor   string
 	// Policy is what the commit says about releasing; nil when it says nothing. It takes effect when production applies
 	// the commit. With nil the app's own settings apply again.
-	Policy  *ReleasePolicy
-	Created time.Time
-	Units   []GroupUnit // in the order of UnitKinds, then by name; nil in lists that did not ask for them
+	Policy *ReleasePolicy
+	// Canaries are those that the commit declares. They begin when a release of it becomes live by a push.
+	Canaries []DeclaredCanary
+	Created  time.Time
+	Units    []GroupUnit // in the order of UnitKinds, then by name; nil in lists that did not ask for them
 }
 
 // GroupUnit is one unit version in force.

@@ -10,6 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -84,6 +85,11 @@ func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUn
 	if err != nil {
 		return client.FnTrigger{}, err
 	}
+	moved, err := a.DB.TriggerWeights(ctx, app.ID)
+	if err != nil {
+		return client.FnTrigger{}, err
+	}
+	canary.MoveWeights(&t, v.UID, moved)
 	notes, err := a.DB.UnitNotes(ctx, u.UnitID)
 	if err != nil {
 		return client.FnTrigger{}, err

@@ -12,6 +12,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/cron"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -35,6 +36,10 @@ func (a *api) triggersOf(ctx context.Context, app landfall.App) ([]client.Trigge
 		if err != nil {
 			return err
 		}
+		moved, err := at.TriggerWeights(ctx, app.ID)
+		if err != nil {
+			return err
+		}
 		for _, kind := range landfall.TriggerKinds() {
 			units, err := at.ServedUnits(ctx, app.ID, kind)
 			if err != nil {
@@ -43,7 +48,7 @@ func (a *api) triggersOf(ctx context.Context, app landfall.App) ([]client.Trigge
 			units = slices.DeleteFunc(units, func(u store.ServedUnit) bool { return u.Release != app.Live })
 			slices.SortFunc(units, func(a, b store.ServedUnit) int { return cmp.Compare(a.Unit.Name, b.Unit.Name) })
 			for _, u := range units {
-				all = append(all, shownTrigger(u, firings, a.Now()))
+				all = append(all, shownTrigger(u, firings, moved, a.Now()))
 			}
 		}
 		return nil
@@ -52,8 +57,10 @@ func (a *api) triggersOf(ctx context.Context, app landfall.App) ([]client.Trigge
 }
 
 // shownTrigger returns a trigger as people see it. What of it cannot be read is missing.
-func shownTrigger(u store.ServedUnit, firings map[string]store.Firing, now time.Time) client.Trigger {
+func shownTrigger(u store.ServedUnit, firings map[string]store.Firing, moved []store.TriggerWeight,
+	now time.Time) client.Trigger {
 	t, _ := spec.ReadTriggerVersion(u.Unit, u.Spec)
+	canary.MoveWeights(&t, u.Version, moved)
 	shown := client.Trigger{Kind: u.Unit.Kind, Name: u.Unit.Name, Version: u.Version, Function: t.Function.String()}
 	if len(t.Weights) > 0 {
 		var shares []string

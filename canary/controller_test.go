@@ -313,7 +313,7 @@ func TestRefused(t *testing.T) {
 	}
 	for _, wrong := range []landfall.CanaryRule{{}, {Step: 101}, {Step: 1}, {Step: 1, Interval: time.Minute, Threshold: 101},
 		{Step: 1, Interval: time.Minute}} {
-		if err := canary.CheckRule(wrong); landfall.KindOf(err) != landfall.Invalid {
+		if err := landfall.CheckCanaryRule(wrong); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("the rule %+v: %v", wrong, err)
 		}
 	}

@@ -15,12 +15,6 @@ import (
 
 const op landfall.Op = "canary.Create"
 
-// The bounds of the time between two steps.
-const (
-	shortest = time.Second
-	longest  = 30 * 24 * time.Hour
-)
-
 // New describes a canary: of an alias of a function, which a version is to get, or of an HTTP trigger with weights.
 type New struct {
 	Name string
@@ -46,7 +40,7 @@ func Create(ctx context.Context, tx *store.Tx, app landfall.App, n New) (landfal
 	if err := spec.CheckName(n.Name); err != nil {
 		return c, err
 	}
-	if err := CheckRule(n.CanaryRule); err != nil {
+	if err := landfall.CheckCanaryRule(n.CanaryRule); err != nil {
 		return c, err
 	}
 	var err error
@@ -75,22 +69,6 @@ func Create(ctx context.Context, tx *store.Tx, app landfall.App, n New) (landfal
 		return c, err
 	}
 	return c, settle(ctx, tx, &c, first, n.At)
-}
-
-// CheckRule returns an Invalid error unless a canary can go by a rule.
-func CheckRule(r landfall.CanaryRule) error {
-	switch {
-	case r.Step < 1 || r.Step > all:
-		return landfall.Errorf(op, landfall.Invalid, "the step is %d percent; right would be 1 to 100", r.Step)
-	case r.Interval < shortest || r.Interval > longest:
-		return landfall.Errorf(op, landfall.Invalid, "the interval is %s; right would be 1s to 720h", r.Interval)
-	case r.Threshold < 0 || r.Threshold > all:
-		return landfall.Errorf(op, landfall.Invalid, "the threshold of failures is %d percent; right would be 0 to 100",
-			r.Threshold)
-	case r.MinRequests < 1:
-		return landfall.Errorf(op, landfall.Invalid, "%d requests say nothing; right would be 1 or more", r.MinRequests)
-	}
-	return nil
 }
 
 // checkFree fails with Conflict when the app has a canary of the name, or one that moves the same.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/canary"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -127,7 +128,12 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 		u.notes = append(u.notes, "live moves by hand only (release.live: manual)")
 		return nil
 	}
-	return MoveLive(ctx, u.Tx, u.App, u.Group.UID, by)
+	if err := MoveLive(ctx, u.Tx, u.App, u.Group.UID, by); err != nil {
+		return err
+	}
+	notes, err := canary.Declare(ctx, u.Tx, *u.App, u.Group.Canaries, by.Actor, by.At)
+	u.notes = append(u.notes, notes...)
+	return err
 }
 
 // tags moves the tags that follow a reference.

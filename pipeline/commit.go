@@ -204,7 +204,8 @@ func (k storedPlan) group(
 	}
 	g := landfall.Group{
 		UID: uid, App: app.ID, Digest: digest, Commit: k.run.Commit, Branch: k.run.Branch, Clean: clean,
-		Message: k.message(pushes), Actor: actorOf(pushes), Policy: policyOf(k.spec), Created: k.Now(),
+		Message: k.message(pushes), Actor: actorOf(pushes), Policy: policyOf(k.spec), Canaries: canariesOf(k.spec),
+		Created: k.Now(),
 	}
 	if last := pushes[max(len(pushes)-1, 0):]; !clean && last[0].Apply != nil {
 		g.Commit = last[0].Apply.Commit
@@ -274,6 +275,15 @@ func actorOf(pushes []landfall.Push) string {
 		return ""
 	}
 	return pushes[len(pushes)-1].Actor
+}
+
+// canariesOf returns the canaries that a spec declares.
+func canariesOf(s *spec.Spec) []landfall.DeclaredCanary {
+	var all []landfall.DeclaredCanary
+	for _, c := range s.Canaries {
+		all = append(all, c.Declared)
+	}
+	return all
 }
 
 // policyOf returns what a commit says about releasing; nil when it says nothing.

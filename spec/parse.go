@@ -58,6 +58,7 @@ func Parse(sources []Source, limits Limits) (*Spec, error) {
 	r.checkConfigMaps()
 	r.checkRoutes()
 	r.checkBounds()
+	r.checkCanaries()
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (r *reader) sort() {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), byName(a.Object, b.Object))
 	})
 	slices.SortFunc(s.Archives, func(a, b Archive) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.Canaries, byName)
+	slices.SortFunc(s.Canaries, func(x, y Canary) int { return cmp.Compare(x.Name, y.Name) })
 }
 
 // Canonical returns v, a tree of maps, slices and scalars, as JSON with sorted keys and without white space.

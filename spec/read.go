@@ -364,12 +364,6 @@ func (d *document) checkSizes(who string, r landfall.Resources, n nodes) {
 	}
 }
 
-func readCanary(d *document, o Object, spec map[string]any, _ nodes) {
-	if d.finish(&o, spec, nil) {
-		d.spec.Canaries = append(d.spec.Canaries, o)
-	}
-}
-
 // archiveName matches the names that Fission's tools make from file names, including upper case.
 var archiveName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 

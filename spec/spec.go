@@ -46,7 +46,7 @@ type Spec struct {
 	Environments []Environment
 	Triggers     []Trigger // by kind, then by name
 	Archives     []Archive
-	Canaries     []Object
+	Canaries     []Canary
 	Warnings     []Problem // at most 1,000; a warning does not make the spec wrong
 }
 
@@ -127,6 +127,12 @@ type Trigger struct {
 
 	Function landfall.Reference // zero when Weights decide
 	Weights  []Weight           // sorted by function; they sum to 100
+}
+
+// Canary is a CanaryConfig document: it moves the weights of an HTTP trigger.
+type Canary struct {
+	Object
+	Declared landfall.DeclaredCanary
 }
 
 // References returns the functions that the trigger names.

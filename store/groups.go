@@ -8,21 +8,25 @@ import (
 	"landfall.dev/landfall"
 )
 
-const groupColumns = `app, uid, digest, commit_sha, branch, clean, message, actor, policy, created`
+const groupColumns = `app, uid, digest, commit_sha, branch, clean, message, actor, policy, created, canaries`
 
 func scanGroup(row scanner) (landfall.Group, error) {
 	var g landfall.Group
-	var policy string
+	var policy, canaries string
 	var created int64
-	err := row.Scan(&g.App, &g.UID, &g.Digest, &g.Commit, &g.Branch, &g.Clean, &g.Message, &g.Actor, &policy, &created)
+	err := row.Scan(&g.App, &g.UID, &g.Digest, &g.Commit, &g.Branch, &g.Clean, &g.Message, &g.Actor, &policy, &created,
+		&canaries)
 	if err != nil {
 		return g, err
 	}
 	g.Created = timeOf(created)
 	if policy != "" {
-		return g, json.Unmarshal([]byte(policy), &g.Policy)
+		err = json.Unmarshal([]byte(policy), &g.Policy)
 	}
-	return g, nil
+	if canaries != "" && err == nil {
+		err = json.Unmarshal([]byte(canaries), &g.Canaries)
+	}
+	return g, err
 }
 
 // GroupUnit is a unit version in force, with its unit's row.
@@ -39,9 +43,15 @@ func (tx *Tx) CreateGroup(ctx context.Context, g landfall.Group, units []GroupUn
 	if err != nil {
 		return err
 	}
+	canaries := []byte(nil)
+	if len(g.Canaries) > 0 {
+		if canaries, err = json.Marshal(g.Canaries); err != nil {
+			return err
+		}
+	}
 	err = tx.exec(ctx, op, `INSERT INTO group_versions (`+groupColumns+
-		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, g.App, g.UID, g.Digest, g.Commit, g.Branch, g.Clean, g.Message,
-		g.Actor, policy, micros(g.Created))
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, g.App, g.UID, g.Digest, g.Commit, g.Branch, g.Clean,
+		g.Message, g.Actor, policy, micros(g.Created), string(canaries))
 	if err != nil {
 		return err
 	}
