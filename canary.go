@@ -47,6 +47,12 @@ type CanaryRule struct {
 	MinRequests int64         `json:"min_requests"`
 }
 
+// DefaultCanaryRule is what a canary goes by that says nothing else: the defaults of Fission's command line.
+func DefaultCanaryRule() CanaryRule {
+	const step, interval, threshold = 20, 2 * time.Minute, 10
+	return CanaryRule{Step: step, Interval: interval, Threshold: threshold, MinRequests: 1}
+}
+
 // CheckCanaryRule returns an Invalid error unless a canary can go by a rule.
 func CheckCanaryRule(r CanaryRule) error {
 	const all, shortest, longest = 100, time.Second, 30 * 24 * time.Hour

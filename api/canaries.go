@@ -77,13 +77,23 @@ func (a *api) createCanary(ctx context.Context, in *struct {
 		return nil, err
 	}
 	b := in.Body
-	interval, err := time.ParseDuration(b.Interval)
-	if err != nil {
-		return nil, landfall.Errorf("api", landfall.Invalid, "interval is %q; right would be 30s, 2m or 1h", b.Interval)
+	rule := landfall.DefaultCanaryRule()
+	if b.Interval != "" {
+		if rule.Interval, err = time.ParseDuration(b.Interval); err != nil {
+			return nil, landfall.Errorf("api", landfall.Invalid, "interval is %q; right would be 30s, 2m or 1h", b.Interval)
+		}
+	}
+	if b.Step != nil {
+		rule.Step = *b.Step
+	}
+	if b.Threshold != nil {
+		rule.Threshold = *b.Threshold
+	}
+	if b.MinRequests != nil {
+		rule.MinRequests = *b.MinRequests
 	}
 	n := canary.New{Name: b.Name, Function: b.Function, Alias: b.Alias, Version: b.Version, Trigger: b.Trigger,
-		Newer: b.Newer, Older: b.Older, Actor: caller(ctx).Name, At: a.Now(), CanaryRule: landfall.CanaryRule{Step: b.Step,
-			Interval: interval, Threshold: b.Threshold, MinRequests: b.MinRequests}}
+		Newer: b.Newer, Older: b.Older, Actor: caller(ctx).Name, At: a.Now(), CanaryRule: rule}
 	var made landfall.Canary
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
 		active, err := tx.ActiveApp(ctx, app.ID)

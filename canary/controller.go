@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"landfall.dev/landfall"
@@ -159,13 +160,9 @@ func move(ctx context.Context, tx *store.Tx, c landfall.Canary, at time.Time) er
 	if err != nil {
 		return err
 	}
-	var to []versioning.Weight
-	for _, w := range []versioning.Weight{{Selector: c.Newer.Ref, Percent: c.Weight},
-		{Selector: c.Older.Ref, Percent: all - c.Weight}} {
-		if w.Percent > 0 {
-			to = append(to, w)
-		}
-	}
+	to := []versioning.Weight{{Selector: c.Older.Ref, Percent: all - c.Weight}, {Selector: c.Newer.Ref, Percent: c.Weight}}
+	to = slices.DeleteFunc(to, func(w versioning.Weight) bool { return w.Percent == 0 })
+	slices.SortStableFunc(to, func(x, y versioning.Weight) int { return y.Percent - x.Percent }) // as people write them
 	_, err = versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: c.Alias, To: to, Actor: "canary " + c.Name,
 		Reason: c.Reason, At: at})
 	return err

@@ -318,3 +318,67 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// What the specs declare begins once. It begins anew when it was changed, and goes when the specs drop it; what cannot
+// begin is said, and holds nothing up.
+func TestDeclare(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, storetest.Open(t, storetest.SQLite(t)))
+	declare := func(step int, names ...string) (notes []string) {
+		t.Helper()
+		var declared []landfall.DeclaredCanary
+		for _, name := range names {
+			d := landfall.DeclaredCanary{Name: name, Trigger: "route", Newer: "hello:2", Older: "hello:1", CanaryRule: rule()}
+			d.Step = step
+			declared = append(declared, d)
+		}
+		s.update(func(ctx context.Context, tx *store.Tx) (err error) {
+			notes, err = canary.Declare(ctx, tx, s.app, declared, "ada", s.now)
+			return err
+		})
+		return notes
+	}
+	if notes := declare(40, "c"); len(notes) != 0 || s.canary().Weight != 40 {
+		t.Fatalf("it begins with %d percent, %q", s.canary().Weight, notes)
+	}
+	first := s.canary()
+	if notes := declare(40, "c", "d"); s.canary().ID != first.ID || len(notes) != 1 ||
+		!strings.Contains(notes[0], "the canary d does not begin: the canary c moves the same") {
+		t.Errorf("said again it is %s, was %s; %q", s.canary().ID, first.ID, notes)
+	}
+	if declare(30, "c"); s.canary().ID == first.ID || s.canary().Step != 30 {
+		t.Errorf("changed, it is %+v", s.canary())
+	}
+	declare(30)
+	if all, err := s.db.Canaries(t.Context(), s.app.ID); err != nil || len(all) != 0 {
+		t.Errorf("dropped, there are %+v, %v", all, err)
+	}
+}
+
+// Of several processes only the leader decides.
+func TestOnlyTheLeaderDecides(t *testing.T) {
+	t.Parallel()
+	at := storetest.Postgres(t)
+	s := newShop(t, storetest.Open(t, at))
+	c, err := s.create(both()["alias"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.count(c, true, 10, 0)
+	s.now = s.now.Add(time.Hour)
+	idle := canary.Controller{DB: s.db, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler)}
+	if err := idle.Turn(t.Context()); landfall.KindOf(err) != landfall.Unavailable || s.weight(c) != 40 {
+		t.Errorf("without leading it decided: %v, %d percent", err, s.weight(c))
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	leads := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- s.db.Lead(ctx, func() { leads <- struct{}{} }) }()
+	<-leads
+	if c = s.turn(0); s.weight(c) != 80 {
+		t.Errorf("the leader moved it to %d percent", s.weight(c))
+	}
+	end()
+	<-ended
+}

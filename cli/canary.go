@@ -26,12 +26,14 @@ func (c *Call) canaryCommand() *cobra.Command {
 func (c *Call) canaryCreate() *cobra.Command {
 	var n client.NewCanary
 	var name string
+	rule := landfall.DefaultCanaryRule()
 	cmd := c.getIn("create NAME", "Move the calls of an alias or a route to another version, step by step",
 		"landfall canary create --name careful --function hello --alias prod --version 4 --step 10 --interval 5m\n"+
 			"landfall canary create --name c --httptrigger hello --newfunction hello:3 --oldfunction hello:2 \\\n"+
 			"  --increment-step 20 --increment-interval 1m --failure-threshold 10",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			n.Name = in["name"]
+			n.Name, n.Step, n.Threshold, n.MinRequests = in["name"], &rule.Step, &rule.Threshold, &rule.MinRequests
+			n.Interval = rule.Interval.String()
 			function := cmp.Or(n.Function, n.Newer)
 			if function == "" {
 				return Invalid("what is moved is missing: --alias with --function and --version, or --httptrigger with " +
@@ -56,10 +58,11 @@ Without requests to the new version nothing is decided. Whoever moves the alias 
 	f.StringVar(&n.Trigger, "httptrigger", "", "route whose weights are moved")
 	f.StringVar(&n.Newer, "newfunction", "", "new function, as the route names it")
 	f.StringVar(&n.Older, "oldfunction", "", "old function, as the route names it")
-	f.IntVar(&n.Step, "increment-step", 20, "percent that the new version gets more at each step") //nolint:mnd // Fission's
-	f.StringVar(&n.Interval, "increment-interval", "2m", "time between two steps: 30s, 2m, 1h")
-	f.IntVar(&n.Threshold, "failure-threshold", 10, "percent of requests to the new version that may fail") //nolint:mnd // too
-	f.Int64Var(&n.MinRequests, "min-requests", 1, "requests to the new version without which nothing is decided")
+	f.IntVar(&rule.Step, "increment-step", rule.Step, "percent that the new version gets more at each step")
+	f.DurationVar(&rule.Interval, "increment-interval", rule.Interval, "time between two steps: 30s, 2m, 1h")
+	f.IntVar(&rule.Threshold, "failure-threshold", rule.Threshold, "percent of requests to the new version that may fail")
+	f.Int64Var(&rule.MinRequests, "min-requests", rule.MinRequests,
+		"requests to the new version without which nothing is decided")
 	f.StringVar(&name, "app", "", "app of the canary (default: the one that has the function)")
 	same := map[string]string{"route": "httptrigger", "newfn": "newfunction", "oldfn": "oldfunction",
 		"step": "increment-step", "interval": "increment-interval", "threshold": "failure-threshold"}

@@ -7,32 +7,37 @@ import (
 	"landfall.dev/landfall"
 )
 
-// readCanary reads a CanaryConfig, with the defaults of Fission's command line.
+// readCanary reads a CanaryConfig, whose defaults are those of Fission's command line.
 func readCanary(d *document, o Object, spec map[string]any, n nodes) {
-	known := struct {
+	var known struct {
 		Trigger     string `json:"trigger"`
 		Newer       string `json:"newfunction"`
 		Older       string `json:"oldfunction"`
-		Step        int    `json:"weightincrement"`
+		Step        *int   `json:"weightincrement"`
 		Interval    string `json:"duration"`
 		Threshold   *int   `json:"failurethreshold"`
 		FailureType string `json:"failureType"`
-	}{Step: 20, Interval: "2m", FailureType: "status-code"} //nolint:mnd // Fission's defaults
+	}
 	if !d.finish(&o, spec, &known) {
 		return
 	}
 	c := landfall.DeclaredCanary{Name: o.Name, Trigger: known.Trigger, Newer: known.Newer, Older: known.Older,
-		CanaryRule: landfall.CanaryRule{Step: known.Step, Threshold: 10, MinRequests: 1}} //nolint:mnd // too
-	if known.Threshold != nil {
-		c.Threshold = *known.Threshold
-	}
+		CanaryRule: landfall.DefaultCanaryRule()}
 	wrong := func(field, format string, args ...any) {
 		d.problemf(n.at("spec", field), "CanaryConfig %s: "+format, append([]any{o.Name}, args...)...)
 	}
-	var err error
-	if c.Interval, err = time.ParseDuration(known.Interval); err != nil {
-		wrong("duration", "duration is %s; right would be 30s, 2m or 1h", quote(known.Interval))
-		return
+	if known.Step != nil {
+		c.Step = *known.Step
+	}
+	if known.Threshold != nil {
+		c.Threshold = *known.Threshold
+	}
+	if known.Interval != "" {
+		var err error
+		if c.Interval, err = time.ParseDuration(known.Interval); err != nil {
+			wrong("duration", "duration is %s; right would be 30s, 2m or 1h", quote(known.Interval))
+			return
+		}
 	}
 	for _, name := range []struct{ field, value string }{{"trigger", c.Trigger}, {"newfunction", c.Newer},
 		{"oldfunction", c.Older}} {
@@ -41,7 +46,7 @@ func readCanary(d *document, o Object, spec map[string]any, n nodes) {
 			return
 		}
 	}
-	if known.FailureType != "status-code" {
+	if known.FailureType != "" && known.FailureType != "status-code" {
 		wrong("failureType", "failureType is %s; there is status-code", quote(known.FailureType))
 	}
 	if err := landfall.CheckCanaryRule(c.CanaryRule); err != nil {

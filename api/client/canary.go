@@ -27,8 +27,8 @@ type NewCanary struct {
 	Trigger     string `json:"trigger,omitempty" doc:"an HTTP trigger with weights"`
 	Newer       string `json:"newfunction,omitempty" doc:"as the trigger names it"`
 	Older       string `json:"oldfunction,omitempty" doc:"as the trigger names it"`
-	Step        int    `json:"step,omitempty" default:"20" doc:"percent that the new version gets more at each step"`
-	Interval    string `json:"interval,omitempty" default:"2m" doc:"between two steps: 30s, 2m, 1h"`
-	Threshold   int    `json:"threshold" required:"false" default:"10" doc:"percent of failures that the new version may have"`
-	MinRequests int64  `json:"min_requests,omitempty" default:"1" doc:"with fewer requests to the new version nothing is decided"`
+	Step        *int   `json:"step,omitempty" doc:"percent that the new version gets more at each step; absent: 20"`
+	Interval    string `json:"interval,omitempty" doc:"between two steps: 30s, 2m, 1h; absent: 2m"`
+	Threshold   *int   `json:"threshold,omitempty" doc:"percent of failures that the new version may have; absent: 10"`
+	MinRequests *int64 `json:"min_requests,omitempty" doc:"with fewer requests to the new version nothing is decided; absent: 1"`
 }

@@ -4,9 +4,6 @@
 ALTER TABLE aliases ADD COLUMN sticky TEXT NOT NULL DEFAULT '';
 ALTER TABLE alias_moves ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 
--- The canaries that the commit declares, as JSON; empty: it declares none.
-ALTER TABLE group_versions ADD COLUMN canaries TEXT NOT NULL DEFAULT '';
-
 -- Weights of a trigger that moved since its version was declared. They are those of the live release, while it has that version.
 CREATE TABLE trigger_weights (
     app     TEXT NOT NULL REFERENCES apps (id),
@@ -81,6 +78,5 @@ DROP TABLE canary_steps;
 DROP TABLE canary_counts;
 DROP TABLE canaries;
 DROP TABLE trigger_weights;
-ALTER TABLE group_versions DROP COLUMN canaries;
 ALTER TABLE alias_moves DROP COLUMN reason;
 ALTER TABLE aliases DROP COLUMN sticky;
