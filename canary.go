@@ -93,12 +93,6 @@ func (s CanarySide) Figures() CanaryFigures {
 	return CanaryFigures{s.Total.Requests - s.Before.Requests, s.Total.Failures - s.Before.Failures}
 }
 
-// CanaryFigures count requests, and how many of them failed.
-type CanaryFigures struct {
-	Requests int64 `json:"requests"`
-	Failures int64 `json:"failures"`
-}
-
 // CanaryStep is one decision of a canary, with the figures that decided.
 type CanaryStep struct {
 	At      time.Time     `json:"at"`
