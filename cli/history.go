@@ -124,10 +124,10 @@ func showFiles(t *Table, files []client.ChangedFile) {
 			t.section("FILE", "UNIT", "CHANGE", "BYTES BEFORE", "AFTER")
 		}
 		before, after := strconv.FormatInt(f.Before, 10), strconv.FormatInt(f.After, 10)
-		switch f.Change {
-		case landfall.Added:
+		if f.Change == landfall.Added {
 			before = ""
-		case landfall.Removed:
+		}
+		if f.Change == landfall.Removed {
 			after = ""
 		}
 		t.Row(f.Path, f.Unit.String(), string(f.Change), before, after)

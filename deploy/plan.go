@@ -27,7 +27,8 @@ func Usage(ctx context.Context, r planReader, namespace string) (landfall.Usage,
 	if err != nil {
 		return u, err
 	}
-	return u, addFunctions(&u, specs)
+	err = addFunctions(&u, specs)
+	return u, err
 }
 
 func addFunctions(u *landfall.Usage, specs []json.RawMessage) error {
@@ -41,8 +42,8 @@ func addFunctions(u *landfall.Usage, specs []json.RawMessage) error {
 	return nil
 }
 
-// CheckFunctions fails with Conflict when functions with these specs, in place of what is live of the app, and all other
-// apps of its namespace together ask for more than the plan has.
+// CheckFunctions fails with Conflict when functions with these specs, in place of what is live of the app, and all
+// other apps of its namespace together ask for more than the plan has.
 func CheckFunctions(ctx context.Context, r planReader, app landfall.App, what string, specs []json.RawMessage) error {
 	plan, err := r.Plan(ctx, app.Namespace)
 	if err != nil || plan.Memory == nil && plan.MilliCPU == nil && plan.Executions == nil {

@@ -53,24 +53,19 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 		return invalid("has files of the %s, which can have none", u.ID())
 	}
 	var err error
-	switch u.Kind {
-	case landfall.StaticUnit:
+	switch {
+	case u.Kind == landfall.StaticUnit:
 		return p.checkStatic(u)
-	case landfall.PackageUnit:
+	case u.Kind == landfall.PackageUnit:
 		return p.checkPackage(u)
-	case landfall.FunctionUnit:
-		var f landfall.Function
-		if f, err = spec.ReadFunctionVersion(u.Spec); err == nil {
-			for _, id := range []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)},
-				{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}} {
-				if id.Name != "" && id.Kind == landfall.PackageUnit && !ids[id] {
-					return invalid("lacks the %s, which the %s needs", id, u.ID())
-				}
-			}
+	case u.Kind == landfall.FunctionUnit:
+		pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)}
+		if _, err = spec.ReadFunctionVersion(u.Spec); err == nil && !ids[pkg] {
+			return invalid("lacks the %s, which the %s needs", pkg, u.ID())
 		}
-	case landfall.EnvironmentUnit:
+	case u.Kind == landfall.EnvironmentUnit:
 		_, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec)
-	case landfall.ConfigUnit:
+	case u.Kind == landfall.ConfigUnit:
 		if _, err = spec.ReadConfigVersion(u.Spec); err == nil && u.Name != landfall.ConfigName {
 			return invalid("has a configuration that is called %q", u.Name)
 		}

@@ -63,8 +63,8 @@ func (x *Exporter) Prepare(ctx context.Context, app landfall.App, uid landfall.U
 	if err != nil {
 		return nil, err
 	}
-	d := Document{Version: formatVersion, App: app.Name, Release: g.UID, Commit: g.Commit, Branch: g.Branch, Clean: g.Clean,
-		Message: g.Message, Actor: g.Actor, Created: g.Created.UTC(), Policy: g.Policy, Units: []Unit{}}
+	d := Document{Version: formatVersion, App: app.Name, Release: g.UID, Commit: g.Commit, Branch: g.Branch,
+		Clean: g.Clean, Message: g.Message, Actor: g.Actor, Created: g.Created.UTC(), Policy: g.Policy, Units: []Unit{}}
 	blobs := contents{}
 	for _, u := range units {
 		if u.Unit.Kind == landfall.SecretUnit {
@@ -93,8 +93,8 @@ func (x *Exporter) unit(ctx context.Context, u store.GroupUnit, blobs contents) 
 	}
 	unit.Spec = v.Spec
 	gone := &landfall.Error{Op: "parcel.unit", Kind: landfall.NotFound}
-	switch u.Unit.Kind {
-	case landfall.StaticUnit:
+	switch kind := u.Unit.Kind; {
+	case kind == landfall.StaticUnit:
 		if v.Content == nil {
 			return unit, gone
 		}
@@ -110,7 +110,7 @@ func (x *Exporter) unit(ctx context.Context, u store.GroupUnit, blobs contents) 
 			unit.Files = append(unit.Files, File{Blob{f.Digest, f.Size}, f.Path, f.Blob})
 			blobs[f.Digest] = content{f.Size, f.Key, fileType}
 		}
-	case landfall.PackageUnit:
+	case kind == landfall.PackageUnit:
 		c, err := landfall.ReadContent[landfall.PackageContent](v.Content)
 		if err != nil {
 			return unit, err
@@ -137,7 +137,8 @@ func (x *Exporter) layOut(d Document, blobs contents) (*Export, error) {
 	}
 	about := map[string]string{
 		"org.opencontainers.image.title": d.App, "org.opencontainers.image.version": string(d.Release),
-		"org.opencontainers.image.revision": string(d.Commit), "org.opencontainers.image.created": d.Created.Format(time.RFC3339),
+		"org.opencontainers.image.revision": string(d.Commit),
+		"org.opencontainers.image.created":  d.Created.Format(time.RFC3339),
 	}
 	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Annotations: about,
 		Config: describe(landfall.DigestOf(config), int64(len(config)), configType), Layers: []v1.Descriptor{}}

@@ -33,8 +33,8 @@ type Importer struct {
 	Now        func() time.Time
 }
 
-// Receive keeps the bytes of an archive in a file of its own, which the caller closes; its name is gone already. Invalid
-// when there are more than may be.
+// Receive keeps the bytes of an archive in a file of its own, which the caller closes; its name is gone already.
+// Invalid when there are more than may be.
 func (m *Importer) Receive(r io.Reader) (*os.File, error) {
 	const op landfall.Op = "parcel.Receive"
 	if err := os.MkdirAll(m.Folder, 0o700); err != nil {
@@ -195,8 +195,8 @@ func (w *installation) pinSecrets(ctx context.Context, r secretReader) error {
 	if missing == nil {
 		return nil
 	}
-	return landfall.Errorf("parcel.Install", landfall.Conflict, "the release needs secrets that %s does not have, and none "+
-		"is in an archive: %s; set each (landfall secret set %[1]s %[3]s), and import it again", w.app.Name,
+	return landfall.Errorf("parcel.Install", landfall.Conflict, "the release needs secrets that %s does not have, and "+
+		"none is in an archive: %s; set each (landfall secret set %[1]s %[3]s), and import it again", w.app.Name,
 		strings.Join(missing, ", "), missing[0])
 }
 
@@ -239,10 +239,10 @@ func (w *installation) checkArchives() error {
 func (w *installation) store(ctx context.Context) error {
 	for _, u := range w.parcel.Document.Units {
 		var folder string
-		switch u.Kind {
-		case landfall.StaticUnit:
+		switch {
+		case u.Kind == landfall.StaticUnit:
 			folder = assets.Prefix(w.app.Objects, u.Name, w.uid)
-		case landfall.PackageUnit:
+		case u.Kind == landfall.PackageUnit:
 			folder = w.app.Objects + "packages/" + u.Name + "/" + string(w.uid) + "/"
 		default:
 			continue
@@ -339,8 +339,8 @@ func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
 	}
 	units = append(units, w.secrets...)
 	d := w.parcel.Document
-	g := landfall.Group{UID: w.uid, App: app.ID, Digest: versioning.GroupDigest(versioning.InForce(units)), Commit: d.Commit,
-		Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Policy: d.Policy, Created: w.Now()}
+	g := landfall.Group{UID: w.uid, App: app.ID, Digest: versioning.GroupDigest(versioning.InForce(units)),
+		Commit: d.Commit, Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Policy: d.Policy, Created: w.Now()}
 	if err := tx.CreateGroup(ctx, g, units); err != nil {
 		return err
 	}

@@ -89,7 +89,10 @@ func Open(ctx context.Context, file *os.File) (*Parcel, error) {
 	if p.Document, err = readDocument(text); err != nil {
 		return nil, err
 	}
-	return p, p.check()
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // scan reads the whole file, and returns the two texts that have names of their own.

@@ -23,7 +23,8 @@ func TestPreviewOfACollection(t *testing.T) {
 		for i, name := range []string{"waslive", "live", "tagged", "aliased", "called", "old", "reserved", "shared", "newest"} {
 			err = errors.Join(err, tx.SizePrefix(ctx, "pages/"+name+"/", 1<<i), tx.SizePrefix(ctx, "packages/"+name+"/", 1000))
 		}
-		return err
+		pages, found := tx.Unit(ctx, s.app(), static) // the old one, which goes, has files of the tagged one, which stays
+		return errors.Join(err, found, tx.PointInto(ctx, pages.ID, 6, []string{"pages/tagged/"}))
 	})
 	kept := testkit.Must(upkeep.Explain(ctx, s.Receiver.DB, s.app(), noon))(t)
 	testkit.EqualList(t, "what holds the live one", kept["live"].Holds, []string{"live"})
