@@ -8,6 +8,7 @@ VERSION = $(shell git describe --always --dirty --tags 2>/dev/null)
 
 # What the project needs beside Go and git. Versions are pinned; everything goes to build/.
 GOLANGCI_LINT_VERSION := v2.15.0
+OAPI_CODEGEN_VERSION := v2.5.1
 GITHUB_OPENAPI_VERSION := 23.0.2
 VERSITYGW_VERSION := v1.8.0
 TOXIPROXY_VERSION := v2.5.0
@@ -16,6 +17,7 @@ MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 WORKERD_VERSION := 1.20261117.1
 MC_VERSION := v0.0.0-20250313080218-cf909e1063a9
 GOLANGCI_LINT := build/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+OAPI_CODEGEN := build/bin/oapi-codegen-$(OAPI_CODEGEN_VERSION)
 VERSITYGW := build/bin/versitygw
 MINIO := build/bin/minio
 MC := build/bin/mc
@@ -179,7 +181,8 @@ lint: $(GOLANGCI_LINT) ## look for mistakes with every linter of .golangci.yml (
 	@if [ '$(PACKAGES)' = ./... ]; then cd bench && $(ALIKE) $(LINTMEMORY) $(CURDIR)/$(GOLANGCI_LINT) run $(BENCH); fi
 
 .PHONY: generate
-generate: ## write the generated files again
+generate: $(OAPI_CODEGEN) ## write the generated files again
+	@ln -sf $(notdir $(OAPI_CODEGEN)) build/bin/oapi-codegen
 	$(ALIKE) $(GO) generate ./...
 
 # Generating must leave the work tree as it is, whatever its state.
@@ -245,6 +248,13 @@ $(NPM_PACKAGES): tools/npm/package.json tools/npm/package-lock.json
 	@cp $^ build/npm/
 	@cd build/npm && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
+
+# The generator of the client by which the tests use the REST API (Apache-2.0).
+$(OAPI_CODEGEN):
+	@echo "installing oapi-codegen $(OAPI_CODEGEN_VERSION)"
+	@mkdir -p build/bin/install
+	@$(INSTALL) github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$(OAPI_CODEGEN_VERSION)
+	@mv build/bin/install/oapi-codegen $@
 
 # The S3 server and its client of the benchmarks (AGPL-3.0). They are run, never linked.
 $(MINIO) $(MC):

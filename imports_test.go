@@ -167,6 +167,7 @@ func rooms() []room {
 		{"test/machine", "test/site", ""},
 		{"test/forge", "api/client github/githubtest test/site", ""},
 		{"test/browser", "test/site", ""},
+		{"test/restclient", "", "test/site"},
 		{"test/push", "", "api/client test/forge test/site"},
 		{"test/webhook", "", "api/client github/githubtest test/forge test/site"},
 		{"test/function", "", "api/client backup environment github/githubtest outbound/proxytest remote " +
@@ -245,6 +246,7 @@ func libraries() []library {
 			"the kernel's own project keeps it, and nothing here needs unsafe"},
 		{"github.com/minio/minio-go", "assets/s3", "", "the S3 API is spoken in one room"},
 		{"github.com/nats-io", "runtime/trigger/queue", "", "the messages of apps are in one room"},
+		{"github.com/oapi-codegen/runtime", "test/restclient", "", "what the generated client is made with"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},
 		{"github.com/prometheus", "metrics", "server", "what Prometheus reads"},
 		{"github.com/riverqueue", "store", "", "durable jobs are rows of the same database"},

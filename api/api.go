@@ -190,10 +190,15 @@ func describeKind(h huma.API) {
 }
 
 // Document returns the OpenAPI document as JSON.
-func Document() ([]byte, error) {
+func Document() ([]byte, error) { return described().MarshalJSON() }
+
+// Document30 returns the OpenAPI document in version 3.0, as JSON, for generators that do not know 3.1.
+func Document30() ([]byte, error) { return described().Downgrade() }
+
+func described() *huma.OpenAPI {
 	h := humagin.New(mux.New(slog.Default()).Engine, humaConfig(""))
 	Register(h, Config{})
-	return h.OpenAPI().MarshalJSON()
+	return h.OpenAPI()
 }
 
 // operation describes one operation. Every operation names the scope that it needs: there is none without.
@@ -294,7 +299,7 @@ func answer[T any](v T, err error) (*body[T], error) {
 
 // page is one page of a list.
 type page[T any] struct {
-	Items []T    `json:"items"`
+	Items []T    `json:"items" nullable:"false"`
 	Next  string `json:"next,omitempty" doc:"give it as cursor to get the next page; absent on the last"`
 }
 

@@ -82,9 +82,13 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 	return answer(s, nil)
 }
 
-func (a *api) listApps(ctx context.Context, _ *struct{}) (*body[page[client.App]], error) {
+func (a *api) listApps(ctx context.Context, in *Paging) (*body[page[client.App]], error) {
 	apps, err := a.appsIn(ctx, "")
-	return answer(listOf(apps, a.appOf), err)
+	if err != nil {
+		return nil, err
+	}
+	return paged(*in, apps, func(app landfall.App) string { return app.Name },
+		func(app landfall.App) (client.App, bool, error) { return a.appOf(app), true, nil })
 }
 
 func (a *api) appOf(app landfall.App) client.App {

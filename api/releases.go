@@ -127,17 +127,26 @@ func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall
 		"%s has no release, tag or commit %q; there are: landfall release list %s", app.Name, name, app.Name)
 }
 
-func (a *api) listReleases(ctx context.Context, app landfall.App, _ *AppPath) (*body[page[client.Release]], error) {
+func (a *api) listReleases(ctx context.Context, app landfall.App, in *struct {
+	AppPath
+	Paging
+}) (*body[page[client.Release]], error) {
+	var before landfall.Release
+	created, uid, err := readCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	before.Created, before.ID = created, landfall.UID(uid)
 	n, err := a.releaseNames(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	releases, err := a.DB.Releases(ctx, app.ID)
+	releases, err := a.DB.ReleasesBefore(ctx, app.ID, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
 	kept, err := upkeep.Explain(ctx, a.DB, app, a.Now())
-	return answer(listOf(releases, func(r landfall.Release) client.Release {
+	shown := listOf(releases, func(r landfall.Release) client.Release {
 		shown := n.release(r)
 		if k, accessible := kept[r.ID]; accessible {
 			shown.Kept = &client.Kept{By: append([]string{}, k.Holds...), Own: k.Own, Shared: k.Shared}
@@ -146,6 +155,9 @@ func (a *api) listReleases(ctx context.Context, app landfall.App, _ *AppPath) (*
 			}
 		}
 		return shown
+	})
+	return answer(pageOf(shown.Items, in.Limit, func(r client.Release) string {
+		return cursorOf(r.Created, string(r.ID))
 	}), err)
 }
 

@@ -79,46 +79,43 @@ func (u units) row(ctx context.Context, namespace, name string) (row store.Unit,
 }
 
 func (u units) list(ctx context.Context, in *struct {
+	Paging
 	Namespace string `query:"namespace" default:"default"`
 }) (*body[page[client.Unit]], error) {
 	rows, err := u.DB.UnitsInNamespace(ctx, in.Namespace, u.kind)
 	if err != nil {
 		return nil, err
 	}
-	p := page[client.Unit]{Items: []client.Unit{}}
-	for _, row := range rows {
-		if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
-			continue
-		}
-		count, err := u.DB.CountVersions(ctx, row.ID)
-		if err != nil {
-			return nil, err
-		}
-		if count == 0 {
-			continue
-		}
-		app, err := u.DB.App(ctx, row.App)
-		if err != nil {
-			return nil, err
-		}
-		c := client.Unit{Name: row.Unit.Name, Namespace: row.Namespace, Versions: count}
-		if !app.OfNamespace() {
-			c.App = app.Name
-		}
-		latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
-		if err != nil {
-			return nil, err
-		}
-		if latest > 0 {
-			v, err := u.DB.VersionByNumber(ctx, row.ID, latest)
-			if err != nil {
-				return nil, err
+	return paged(in.Paging, rows, func(row store.Unit) string { return row.Unit.Name },
+		func(row store.Unit) (client.Unit, bool, error) {
+			if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
+				return client.Unit{}, false, nil
 			}
-			c.Latest = v.UID
-		}
-		p.Items = append(p.Items, c)
+			return u.unitOf(ctx, row)
+		})
+}
+
+// unitOf shows a function or package, and says whether it has versions.
+func (u units) unitOf(ctx context.Context, row store.Unit) (c client.Unit, there bool, err error) {
+	count, err := u.DB.CountVersions(ctx, row.ID)
+	if err != nil || count == 0 {
+		return c, false, err
 	}
-	return answer(p, nil)
+	app, err := u.DB.App(ctx, row.App)
+	if err != nil {
+		return c, false, err
+	}
+	c = client.Unit{Name: row.Unit.Name, Namespace: row.Namespace, Versions: count}
+	if !app.OfNamespace() {
+		c.App = app.Name
+	}
+	latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
+	if err != nil || latest == 0 {
+		return c, true, err
+	}
+	v, err := u.DB.VersionByNumber(ctx, row.ID, latest)
+	c.Latest = v.UID
+	return c, true, err
 }
 
 // number is a version's number, or 0 when there is none.

@@ -44,6 +44,16 @@ func (q queries) Releases(ctx context.Context, app string) ([]landfall.Release, 
 		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 ORDER BY created DESC, uid`, app)
 }
 
+// ReleasesBefore returns the newest releases of an app, newest first, expired ones included. before, when it has an ID, is
+// the last release of the page before.
+func (q queries) ReleasesBefore(ctx context.Context, app string, before landfall.Release,
+	limit int) ([]landfall.Release, error) {
+	created := microsOrMax(before.Created)
+	return list(ctx, q, "store.ReleasesBefore", scanRelease, `SELECT `+releaseColumns+` FROM releases
+		WHERE app = $1 AND created <= $2 AND (created < $2 OR uid > $3) ORDER BY created DESC, uid LIMIT $4 + 0`,
+		app, created, before.ID, limit)
+}
+
 // AccessibleReleases returns the releases of an app that are not expired, newest first.
 func (q queries) AccessibleReleases(ctx context.Context, app string) ([]landfall.Release, error) {
 	return list(ctx, q, "store.AccessibleReleases", scanRelease,

@@ -127,7 +127,7 @@ func history(r *request, path, name, before string) (h appHistory, err error) {
 
 // tags lists the tags of the app, live left out: what names nothing else.
 func tags(r *request, path string, moves []client.Move) ([]tagLine, error) {
-	releases, err := items[client.Release](r, path+"/releases")
+	releases, err := everything[client.Release](r, path+"/releases")
 	if err != nil {
 		return nil, err
 	}

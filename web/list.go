@@ -17,6 +17,18 @@ func items[T any](r *request, path string) ([]T, error) {
 	return p.Items, err
 }
 
+// everything reads all pages of a list.
+func everything[T any](r *request, path string) (all []T, err error) {
+	for cursor, more := "", true; more; {
+		p, err := list[T](r, path+"?"+query("limit", 1000, "cursor", cursor))
+		if err != nil {
+			return nil, err
+		}
+		all, cursor, more = append(all, p.Items...), p.Next, p.Next != ""
+	}
+	return all, nil
+}
+
 func list[T any](r *request, path string) (listed[T], error) {
 	var p listed[T]
 	err := r.get(path, &p)

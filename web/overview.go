@@ -28,7 +28,7 @@ func overview(r *request) (*view, error) {
 	if err := r.get("/status", &status); err != nil {
 		return nil, err
 	}
-	apps, err := items[client.App](r, "/apps")
+	apps, err := everything[client.App](r, "/apps")
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Command openapi writes the OpenAPI document of the REST API to the file that it is given.
+// Command openapi writes the OpenAPI document of the REST API to the file that it is given; with -3.0, in version 3.0.
 package main
 
 import (
@@ -11,14 +11,18 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1]); err != nil {
+	document := api.Document
+	if os.Args[1] == "-3.0" {
+		document = api.Document30
+	}
+	if err := run(document, os.Args[len(os.Args)-1]); err != nil {
 		slog.Error("the OpenAPI document was not written", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(file string) error {
-	document, err := api.Document()
+func run(write func() ([]byte, error), file string) error {
+	document, err := write()
 	if err != nil {
 		return err
 	}
