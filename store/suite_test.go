@@ -49,6 +49,8 @@ func suite(t *testing.T, open opener) {
 		{"Messages", testMessages},
 		{"Schedules", testSchedules},
 		{"Closed", testClosed},
+		{"Uses", testUses},
+		{"UsesHold", testUsesHold},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
