@@ -32,6 +32,11 @@ type FnTriggerPath struct {
 	Trigger string `path:"trigger" doc:"name of the trigger"`
 }
 
+// Unreleased asks for a version of an app alone.
+type Unreleased struct {
+	NoRelease bool `query:"no_release" doc:"make a version of the app, and no release: the next one has it"`
+}
+
 // triggerUnits returns the triggers in force of an app by name, and of one name in the order in which they are fired by
 // it.
 func (a *api) triggerUnits(ctx context.Context, app landfall.App) ([]store.GroupUnit, error) {
@@ -122,6 +127,7 @@ func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUn
 func (a *api) putFnTrigger(ctx context.Context, in *struct {
 	FnTriggerPath
 	OnlyNew
+	Unreleased
 	Body client.FnTrigger
 }) (*put[client.FnTrigger], error) {
 	app, err := in.find(ctx, a, landfall.ScopeDeploy)
@@ -144,7 +150,7 @@ func (a *api) putFnTrigger(ctx context.Context, in *struct {
 		return nil, err
 	}
 	made, err := a.Editor.PutTrigger(ctx, app, deploy.NewTrigger{
-		ID: id, Fields: fields, Annotations: annotations, Add: in.IfNoneMatch != "",
+		ID: id, Fields: fields, Annotations: annotations, Add: in.IfNoneMatch != "", Unreleased: in.NoRelease,
 	}, caller(ctx).Name)
 	if err != nil {
 		return nil, err
@@ -226,7 +232,10 @@ func (a *api) functionRef(app landfall.App, t client.FnTrigger) (map[string]any,
 	return map[string]any{"name": ref.Name, "version": ref.Selector}, err
 }
 
-func (a *api) deleteFnTrigger(ctx context.Context, app landfall.App, in *FnTriggerPath) (*struct{}, error) {
-	_, err := a.Editor.DropTrigger(ctx, app, in.Trigger, caller(ctx).Name)
+func (a *api) deleteFnTrigger(ctx context.Context, app landfall.App, in *struct {
+	FnTriggerPath
+	Unreleased
+}) (*struct{}, error) {
+	_, err := a.Editor.DropTrigger(ctx, app, in.Trigger, caller(ctx).Name, in.NoRelease)
 	return nil, err
 }

@@ -57,7 +57,7 @@ func (c *Call) routeCreate() *cobra.Command {
 				const longest = 63
 				route = landfall.Slug(strings.Join(append(trigger.Methods, trigger.URL), " "), longest)
 			}
-			return c.putTrigger(ctx, cl, app, route, trigger)
+			return c.putTrigger(ctx, cl, app, route, trigger, t.noRelease)
 		})
 	cmd.Long = `Make a route to a function, and release its app with it.
 
@@ -95,6 +95,7 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 }
 
 func (c *Call) routeDelete() *cobra.Command {
+	var noRelease bool
 	cmd := c.get("delete APP NAME", "Delete a route, and release the app without it", "landfall route delete shop hello",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			t, app, err := findTrigger(ctx, cl, in)
@@ -105,8 +106,9 @@ func (c *Call) routeDelete() *cobra.Command {
 				return landfall.Errorf("cli", landfall.Conflict, "%s is no route but a %s: landfall trigger delete %s %s",
 					in["name"], string(t.Kind), app.Name, in["name"])
 			}
-			return c.deleteTrigger(ctx, cl, in)
+			return c.deleteTrigger(ctx, cl, in, noRelease)
 		})
 	cmd.Long = "Delete a route, and release the app without it." + wordsOfHand
+	flagNoRelease(cmd, &noRelease)
 	return cmd
 }

@@ -35,6 +35,7 @@ type triggerFlags struct {
 	functions []string
 	weights   []int
 	version   string
+	noRelease bool
 }
 
 // common gives a command the flags that triggers of every kind have.
@@ -45,6 +46,7 @@ func (t *triggerFlags) common(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.version, "version", "",
 		"version of the function: uid, number, label, alias, live or digest (default: latest)")
 	cmd.Flags().StringToStringVar(&t.Config, "config", nil, "configuration over the app's, as NAME=VALUE,NAME=VALUE")
+	flagNoRelease(cmd, &t.noRelease)
 }
 
 // route gives a command the flags that HTTP triggers have.
@@ -88,9 +90,9 @@ func (t *triggerFlags) trigger(line string) (client.FnTrigger, error) {
 
 // putTrigger makes a trigger, which must be new.
 func (c *Call) putTrigger(ctx context.Context, cl *client.Client, app client.App, name string,
-	t client.FnTrigger) error {
+	t client.FnTrigger, noRelease bool) error {
 	var made client.FnTrigger
-	if err := cl.Create(ctx, triggerPath(app, name), t, &made); err != nil {
+	if err := cl.Create(ctx, triggerPath(app, name)+unreleased(noRelease), t, &made); err != nil {
 		return err
 	}
 	return c.showTrigger(made, app)
@@ -168,7 +170,7 @@ func (c *Call) triggerCreate() *cobra.Command {
 			if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
 				return err
 			}
-			return c.putTrigger(ctx, cl, app, in["name"], trigger)
+			return c.putTrigger(ctx, cl, app, in["name"], trigger, t.noRelease)
 		})
 	cmd.Long = "Make a trigger of a function, and release the app with it.\n\n" +
 		"One of --url, --cron and --topic says what fires it." + wordsOfHand
@@ -205,18 +207,35 @@ func triggerPath(app client.App, name string) string {
 }
 
 func (c *Call) triggerDelete() *cobra.Command {
+	var noRelease bool
 	cmd := c.get("delete APP NAME", "Delete a trigger, and release the app without it",
-		"landfall trigger delete shop hello", c.deleteTrigger)
+		"landfall trigger delete shop hello", func(ctx context.Context, cl *client.Client, in Operands) error {
+			return c.deleteTrigger(ctx, cl, in, noRelease)
+		})
 	cmd.Long = "Delete a trigger, and release the app without it." + wordsOfHand
+	flagNoRelease(cmd, &noRelease)
 	return cmd
 }
 
-func (c *Call) deleteTrigger(ctx context.Context, cl *client.Client, in Operands) error {
+// flagNoRelease gives a command the flag by which it makes a version of an app alone.
+func flagNoRelease(cmd *cobra.Command, noRelease *bool) {
+	cmd.Flags().BoolVar(noRelease, "no-release", false, "make a version of the app, and no release: the next one has it")
+}
+
+// unreleased returns the query that asks for a version alone.
+func unreleased(noRelease bool) string {
+	if !noRelease {
+		return ""
+	}
+	return "?no_release=true"
+}
+
+func (c *Call) deleteTrigger(ctx context.Context, cl *client.Client, in Operands, noRelease bool) error {
 	var app client.App
 	if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
 		return err
 	}
-	if err := cl.Do(ctx, http.MethodDelete, triggerPath(app, in["name"]), nil, nil); err != nil {
+	if err := cl.Do(ctx, http.MethodDelete, triggerPath(app, in["name"])+unreleased(noRelease), nil, nil); err != nil {
 		return err
 	}
 	return c.printDeleted("trigger", in["name"])

@@ -183,6 +183,9 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 			"what production applied last is not stored any more, so no release can be made of it: push or retry its run")
 	}
 	note, err := e.point(ctx, g, message)
+	if e.unreleased && !e.app.OfNamespace() {
+		return "", "no release was made; the next one has it", err
+	}
 	return g.UID, note, err
 }
 
@@ -250,6 +253,7 @@ type NewTrigger struct {
 	Fields      map[string]any // the spec of a document of its kind
 	Annotations string         // JSON, or empty
 	Add         bool           // there must be no trigger with its name
+	Unreleased  bool           // a version of the app is made, and no release
 }
 
 // PutTrigger sets a trigger and releases the app with it. Conflict when a trigger of another kind has the name; with
@@ -259,6 +263,7 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 	id := trigger.ID
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutTrigger"
+		e.unreleased = e.unreleased || trigger.Unreleased
 		others, err := e.triggers(ctx)
 		if err != nil {
 			return "", false, err
@@ -325,10 +330,12 @@ func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
 	return all, nil
 }
 
-// DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has no trigger with the name;
-// Conflict when it has several.
-func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
+// DropTrigger releases an app without a trigger, or makes only a version of it. NotFound, with a sentence, when it has
+// no trigger with the name; Conflict when it has several.
+func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string,
+	unreleased bool) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(_ context.Context, e *edit) (string, bool, error) {
+		e.unreleased = e.unreleased || unreleased
 		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
 		before := len(e.units)
 		e.units = slices.DeleteFunc(e.units, named)

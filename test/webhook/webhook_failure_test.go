@@ -65,7 +65,7 @@ func TestWebhookFailures(t *testing.T) {
 
 		built := func(name, command string) string {
 			return strings.Replace(site.FunctionSpec(name), `deployment: {url: "archive://`+name+`"}`,
-				`source: {url: "archive://`+name+`"}, buildcmd: "`+command+`"`, 1)
+				`source: {url: "archive://`+name+"\"}\n  buildcmd: \""+command+`"`, 1)
 		}
 		h.Write("specs/hello.yaml", built("hello", "cp -r $SRC_PKG $DEPLOY_PKG"), "specs/bye.yaml", built("bye", "exit 3"),
 			"bye/main.py", "one")
