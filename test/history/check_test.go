@@ -130,6 +130,13 @@ func (h *history) checkTable() {
 	if (live.Outcome == registry.Found) != (h.want.live != "") || live.Release != nil && live.Release.ID != h.want.live {
 		h.t.Fatalf("gateways show %+v as live, want %s", live, h.want.live) // V6
 	}
+	var shared canary
+	if live.Canary != nil && live.Other != nil {
+		shared = canary{live.Other.ID, live.Canary.Weight}
+	}
+	if shared != h.want.canary {
+		h.t.Fatalf("gateways show the canary %+v, want %+v", shared, h.want.canary) // V5, V6
+	}
 	for uid := range h.want.releases {
 		shown := table.Resolve(h.app.Name, string(uid), false)
 		if (shown.Outcome == registry.Found) != h.want.accessible(uid) {

@@ -166,8 +166,9 @@ func (s *state) create(uid landfall.UID, line landfall.Line, of string, now time
 	return fine
 }
 
-// moveLive moves live to a release.
+// moveLive moves live to a release, which ends a canary.
 func (s *state) moveLive(to landfall.UID, back bool) landfall.Kind {
+	s.canary = canary{}
 	r, there := s.releases[to]
 	switch {
 	case s.live == to:
@@ -185,7 +186,7 @@ func (s *state) moveLive(to landfall.UID, back bool) landfall.Kind {
 // heldReleases are those that do not expire by themselves.
 func (s *state) heldReleases(now time.Time) map[landfall.UID]bool {
 	const life = 90 * 24 * time.Hour
-	held := map[landfall.UID]bool{s.live: true, s.previous(): true}
+	held := map[landfall.UID]bool{s.live: true, s.previous(): true, s.canary.release: true}
 	for name, t := range s.tags {
 		if t.kind == landfall.BranchTag && (now.Sub(t.moved) > life || name == "branch-"+branch) {
 			continue
@@ -257,6 +258,9 @@ func (s *state) point(uid landfall.UID, of string, production, released bool, ta
 			}
 		}
 		s.keep = keep
+		if released {
+			s.canary = canary{}
+		}
 		if released && !s.heldLive {
 			if refused := s.moveLive(uid, false); refused != fine {
 				return refused

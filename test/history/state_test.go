@@ -19,6 +19,7 @@ type state struct {
 	live     landfall.UID
 	heldLive bool
 	keep     int
+	canary   canary
 	units    map[landfall.UnitID]*unitState
 	groups   map[landfall.UID]group // those that were made since the history began
 
@@ -90,6 +91,12 @@ type alias struct {
 	percent      int
 }
 
+// canary is the release that a share of the visitors gets; zero while none runs.
+type canary struct {
+	release landfall.UID
+	weight  int
+}
+
 type execution struct {
 	function landfall.UnitID
 	number   int64
@@ -126,7 +133,7 @@ func (s *state) clone() *state {
 
 // String shows the state in lines that can be compared.
 func (s *state) String() string {
-	lines := []string{fmt.Sprintf("live %s held %t keep %d", s.live, s.heldLive, s.keep)}
+	lines := []string{fmt.Sprintf("live %s held %t keep %d canary %+v", s.live, s.heldLive, s.keep, s.canary)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for id, u := range s.units {
 		add("%s last %d retired %t", id, u.last, u.retired)
@@ -304,6 +311,11 @@ func (r reader) pointers(ctx context.Context) error {
 	for _, m := range slices.Backward(moves) {
 		r.s.moves = append(r.s.moves, move{m.From, m.To, m.Back})
 	}
+	running, err := r.at.RunningReleaseCanary(ctx, app)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return err
+	}
+	r.s.canary = canary{running.Release, running.Weight}
 	heads, err := r.at.Heads(ctx, app)
 	if err != nil {
 		return err

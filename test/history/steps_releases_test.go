@@ -118,7 +118,7 @@ func (h *history) expiring(uid landfall.UID) step {
 		if !s.accessible(uid) {
 			return fine
 		}
-		if s.live == uid {
+		if s.live == uid || s.canary.release == uid {
 			return landfall.Conflict
 		}
 		for _, t := range s.tags {

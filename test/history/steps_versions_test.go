@@ -199,7 +199,8 @@ func (h *history) deleteFunction(t *rapid.T) step {
 		expired := map[landfall.UID]bool{}
 		for number := range u.versions {
 			releases, _, others := s.holders(id, number)
-			if others > 0 || len(releases) > 0 && !force || slices.Contains(releases, s.live) {
+			if others > 0 || len(releases) > 0 && !force || slices.Contains(releases, s.live) ||
+				s.canary.release != "" && slices.Contains(releases, s.canary.release) {
 				return landfall.Conflict
 			}
 			for _, uid := range releases {
