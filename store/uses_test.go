@@ -89,7 +89,7 @@ func testUsesHold(t *testing.T, open opener) {
 		}
 		return tx.CreateVersion(ctx, row.ID, v)
 	})
-	loose := func() int { return len(testkit.Must(db.UnheldVersions(ctx, app.ID))(t)) }
+	loose := func() int { return len(testkit.Must(db.UnheldVersions(ctx, app.ID, store.UnitNumber{}, 1000))(t)) }
 	testkit.Same(t, "versions that nothing holds", loose(), 1)
 	hook := landfall.FunctionHook{FunctionUse: landfall.FunctionUse{ID: "h", Unit: row.ID, Number: 1}, Key: "k"}
 	update(t, db, func(tx *store.Tx) error { return tx.PutFunctionHook(ctx, hook) })
