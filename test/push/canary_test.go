@@ -36,7 +36,7 @@ func TestCanaryOfARelease(t *testing.T) {
 		"--threshold", "1", "--reason", "the old checkout")
 	testkit.Contains(t, site.Told{said}, "running: the old checkout", "50% of the visitors, 50% more every 1s",
 		string(one), string(two))
-	// D-044: a release that visitors get is held
+	// A release that visitors get is held.
 	said, code = s.Run(r.Dir, "release", "expire", "shop", string(one))
 	testkit.Equal(t, "exit code of release expire: "+said, code, 4)
 	testkit.Contains(t, site.Told{said}, "a canary holds release "+string(one))
