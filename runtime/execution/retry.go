@@ -67,7 +67,6 @@ func mayHelp(err error) bool {
 // Resend has a dead letter run again: in the version that it was accepted for, with as many retries as at first. When
 // it returns, that is on the disk. Its errors are those of store.Tx.ResendExecution.
 func (r *Recorder) Resend(ctx context.Context, id string) (landfall.Execution, error) {
-	crashpoint.Here("execution.resend")
 	err := r.DB.Update(ctx, func(tx *store.Tx) error { return tx.ResendExecution(ctx, id, time.Now(), waiting()) })
 	if err != nil {
 		return landfall.Execution{}, err

@@ -41,9 +41,14 @@ func TestCrashOfCall(t *testing.T) {
 		r := c.Repository(c.App("shop"))
 		r.Write("specs/functions.yaml", specs, "specs/app.yaml", site.AppSpec("shop"), "site/index.html", "page",
 			"note/note.py", fmt.Sprintf(`
+import os
+
 def main(event):
-    with open(%q, "a") as notes:
+    notes_file = %q
+    with open(notes_file, "a") as notes:
         notes.write(event["type"] + " " + event["id"] + "\n")
+    if event["type"] == "call.broken" and not os.path.exists(notes_file + ".mended"):
+        raise ValueError("not yet")
     if event["type"] == "dev.landfall.schedule":
         raise ValueError("noted") # which the log has
     return event["id"]
@@ -53,6 +58,10 @@ def main(event):
 		case "firing":
 			c.fired()
 		case "execution":
+			if point == "execution.resent" {
+				c.resent()
+				return
+			}
 			c.accepted()
 		case "message":
 			c.published()
@@ -127,10 +136,49 @@ func (c *callCrash) fired() {
 	testkit.Equal(c.T, "firings that were tried again and again", c.Firings("tick", `"attempt":3`), 0)
 }
 
+// resent sends a dead letter again.
+func (c *callCrash) resent() {
+	c.T.Helper()
+	c.accept("call.broken")
+	var letters []landfall.Execution
+	c.Eventually("it is a dead letter", func() bool {
+		letters = site.List[landfall.Execution](c.Site, "/executions?dead=true")
+		return len(letters) == 1
+	})
+	if err := os.WriteFile(c.notes+".mended", nil, 0o600); err != nil {
+		c.T.Fatal(err)
+	}
+	out, code := c.Run(c.T.TempDir(), "execution", "retry", letters[0].ID)
+	if code == 0 {
+		c.T.Errorf("who sent it heard of it from a server that was killed: %s", out)
+	}
+	c.revived()
+	c.Eventually("what was sent again is done", func() bool {
+		all := site.List[landfall.Execution](c.Site, "/executions")
+		return len(all) == 1 && all[0].State == landfall.ExecutionSucceeded
+	})
+	testkit.Equal(c.T, "runs of it", c.runs()["call.broken 1"], 2)
+	if out, code := c.Run(c.T.TempDir(), "execution", "retry", letters[0].ID); code != 4 {
+		c.T.Errorf("sending it once more got the exit code %d, want 4: %s", code, out)
+	}
+}
+
 func (c *callCrash) accepted() {
 	c.T.Helper()
+	c.accept("call")
+	c.revived()
+	c.Eventually("what was accepted is done", func() bool {
+		all := site.List[landfall.Execution](c.Site, "/executions")
+		return len(all) == 1 && all[0].State == landfall.ExecutionSucceeded
+	})
+	c.wantRuns()
+}
+
+// accept sends an event that nobody waits for. The server may be killed before it answers.
+func (c *callCrash) accept(kind string) {
+	c.T.Helper()
 	request, err := http.NewRequestWithContext(c.T.Context(), http.MethodPost, c.URL+"/functions/default/note:latest",
-		strings.NewReader(`{"specversion":"1.0","id":"1","source":"/me","type":"call"}`))
+		strings.NewReader(`{"specversion":"1.0","id":"1","source":"/me","type":"`+kind+`"}`))
 	if err != nil {
 		c.T.Fatal(err)
 	}
@@ -143,12 +191,6 @@ func (c *callCrash) accepted() {
 		_ = answer.Body.Close()
 		testkit.Equal(c.T, "status", answer.StatusCode, http.StatusAccepted)
 	}
-	c.revived()
-	c.Eventually("what was accepted is done", func() bool {
-		all := site.List[landfall.Execution](c.Site, "/executions")
-		return len(all) == 1 && all[0].State == landfall.ExecutionSucceeded
-	})
-	c.wantRuns()
 }
 
 func (c *callCrash) published() {
