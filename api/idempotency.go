@@ -194,6 +194,8 @@ func (a *api) keep(k *keyed, r store.KeyedRequest) {
 	switch {
 	case k.status >= http.StatusInternalServerError || k.answer.Len() > mostKept:
 		return
+	case k.status < http.StatusBadRequest && a.Editor.Secrets == nil: // an answer may have a secret
+		return
 	case k.status < http.StatusBadRequest:
 		sealed, err := a.Editor.Secrets.Seal(answerOwner(r), secret.Text(k.answer.String()))
 		if err != nil {
@@ -211,6 +213,10 @@ func (a *api) keep(k *keyed, r store.KeyedRequest) {
 
 // replay answers as the first request with a key was answered.
 func (a *api) replay(ctx huma.Context, r store.KeyedRequest) error {
+	if a.Editor.Secrets == nil {
+		return landfall.Errorf("api", landfall.Conflict,
+			"an earlier request with this %s was carried out, and this process has not the key to its answer", keyHeader)
+	}
 	sealed, err := base64.StdEncoding.DecodeString(r.Answer)
 	if err != nil {
 		return err

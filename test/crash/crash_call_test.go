@@ -63,6 +63,8 @@ def main(event):
 				return
 			}
 			c.accepted()
+		case "job":
+			c.due()
 		case "message":
 			c.published()
 		}
@@ -134,6 +136,18 @@ func (c *callCrash) fired() {
 	}
 	c.wantRuns()
 	testkit.Equal(c.T, "firings that were tried again and again", c.Firings("tick", `"attempt":3`), 0)
+}
+
+// due has a job that runs once, soon.
+func (c *callCrash) due() {
+	c.T.Helper()
+	c.Landfall("job", "create", "note", "--pattern", "@every 2s", "--count", "1")
+	c.revived()
+	c.Eventually("the job has run", func() bool {
+		all := site.List[landfall.Execution](c.Site, "/executions")
+		return len(all) == 1 && all[0].State == landfall.ExecutionSucceeded
+	})
+	c.wantRuns()
 }
 
 // resent sends a dead letter again.

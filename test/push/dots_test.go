@@ -30,7 +30,8 @@ func TestNamesOfDots(t *testing.T) {
 			t.Errorf("the alias %q: got %d %s", alias, code, out)
 		}
 	}
-	// A client that sends it all the same, with a query that another operation takes for a yes, is sent on nowhere.
+	// A client that sends it all the same, with a query that another operation takes for a yes, is sent on nowhere: there is
+	// no such name, or no such query.
 	for _, path := range []string{"/tags/..", "/secrets/..", "/releases/.", "/tags/../", "/../shop", "//"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, s.URL+"/api/v1/apps/shop"+path+"?force=true",
 			http.NoBody)
@@ -44,7 +45,9 @@ func TestNamesOfDots(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, answer.Body)
 		_ = answer.Body.Close()
-		testkit.Equal(t, "status of "+path, answer.StatusCode, http.StatusNotFound)
+		if answer.StatusCode != http.StatusNotFound && answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("status of %s: got %d", path, answer.StatusCode)
+		}
 	}
 	testkit.Equal(t, "what is live", s.ShowApp("shop").Live, before)
 	site.WantRefused(t, s.Refused(http.MethodDelete, "/apps/shop/tags/none", nil), landfall.NotFound, "none")
