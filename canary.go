@@ -15,26 +15,26 @@ const (
 
 // Canary moves the calls of an alias, or of an HTTP trigger with weights, from an old version to a new one.
 type Canary struct {
-	ID        string `json:"-"`
-	AppID     string `json:"-"`
-	App       string `json:"app"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Alias     string `json:"alias,omitempty" doc:"of the function; absent: of a trigger"`
-	Trigger   string `json:"trigger,omitempty" doc:"the HTTP trigger"`
 	CanaryRule
 
-	State    CanaryState `json:"state" enum:"running,succeeded,returned,stopped"`
-	Weight   int         `json:"weight" doc:"percent of the calls that the new version gets"`
-	Older    CanarySide  `json:"old"`
-	Newer    CanarySide  `json:"new"`
-	Reason   string      `json:"reason,omitempty" doc:"of the last decision"`
-	Declared string      `json:"-"` // what the specs say; empty: it was made by hand
-	Actor    string      `json:"actor"`
-	Created  time.Time   `json:"created"`
-	Since    time.Time   `json:"since" doc:"since when the figures count"`
-	Next     time.Time   `json:"next,omitzero" doc:"when is decided next"`
-	Finished time.Time   `json:"finished,omitzero"`
+	ID        string      `json:"-"`
+	AppID     string      `json:"-"`
+	App       string      `json:"app"`
+	Namespace string      `json:"namespace"`
+	Name      string      `json:"name"`
+	Alias     string      `json:"alias,omitempty" doc:"of the function; absent: of a trigger"`
+	Trigger   string      `json:"trigger,omitempty" doc:"the HTTP trigger"`
+	State     CanaryState `json:"state" enum:"running,succeeded,returned,stopped"`
+	Weight    int         `json:"weight" doc:"percent of the calls that the new version gets"`
+	Older     CanarySide  `json:"old"`
+	Newer     CanarySide  `json:"new"`
+	Reason    string      `json:"reason,omitempty" doc:"of the last decision"`
+	Declared  string      `json:"-"` // what the specs say; empty: it was made by hand
+	Actor     string      `json:"actor"`
+	Created   time.Time   `json:"created"`
+	Since     time.Time   `json:"since" doc:"since when the figures count"`
+	Next      time.Time   `json:"next,omitzero" doc:"when is decided next"`
+	Finished  time.Time   `json:"finished,omitzero"`
 
 	TriggerVersion UID `json:"-"`
 }
@@ -72,11 +72,12 @@ func CheckCanaryRule(r CanaryRule) error {
 
 // DeclaredCanary is a canary as the specs of an app have it.
 type DeclaredCanary struct {
+	CanaryRule
+
 	Name    string `json:"name"`
 	Trigger string `json:"trigger"`
 	Newer   string `json:"newer"` // functions, as the trigger names them
 	Older   string `json:"older"`
-	CanaryRule
 }
 
 // CanarySide is one of the two versions between which calls are shared.

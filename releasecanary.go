@@ -2,8 +2,8 @@ package landfall
 
 import "time"
 
-// ReleaseCanary is a release that a share of the visitors of an app's live address gets whole, in place of the live one.
-// The share grows until the release becomes live, unless it fails more often than live.
+// ReleaseCanary is a release that a share of the visitors of an app's live address gets whole, in place of the live
+// one. The share grows until the release becomes live, unless it fails more often than live.
 type ReleaseCanary struct {
 	ID        string
 	App       string // its id

@@ -29,7 +29,8 @@ func (s Sticky) named(kind string) string {
 func CheckSticky(s Sticky) error {
 	const longest = 100
 	name := s.Header() + s.Cookie()
-	own := strings.HasPrefix(strings.ToLower(name), "__host-landfall") || strings.HasPrefix(strings.ToLower(name), "landfall-")
+	own := strings.HasPrefix(strings.ToLower(name), "__host-landfall") ||
+		strings.HasPrefix(strings.ToLower(name), "landfall-")
 	switch {
 	case s == "" || s == StickyCookie:
 		return nil

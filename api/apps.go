@@ -37,7 +37,8 @@ type Paging struct {
 func (a *api) registerApps(h huma.API) {
 	register(h, reading("status", "/status", "The server and the token"), a.status)
 	register(h, reading("list-apps", "/apps", "All apps"), a.listApps)
-	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated).making(),
+	register(h, administering("create-app", http.MethodPost, "/apps",
+		"Make an app").answering(http.StatusCreated).making(),
 		a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
 	registerOn(a, h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",

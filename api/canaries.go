@@ -19,10 +19,12 @@ func (a *api) registerCanaries(h huma.API) {
 	const all, one = "/apps/{app}/canaries", "/apps/{app}/canaries/{canary}"
 	register(h, reading("list-canaries", "/canaries", "The canaries of a namespace, by name"), a.listCanaries)
 	register(h, deploying("create-canary", http.MethodPost, all,
-		"Move the calls of an alias or a route to another version, step by step").answering(http.StatusCreated), a.createCanary)
+		"Move the calls of an alias or a route to another version, step by step").answering(http.StatusCreated),
+		a.createCanary)
 	registerOn(a, h, reading("show-canary", one, "One canary, with its history, newest first"), a.showCanary)
 	registerOn(a, h, deploying("delete-canary", http.MethodDelete, one,
-		"Stop a canary, and delete its history; the weights stay as they are").answering(http.StatusNoContent), a.deleteCanary)
+		"Stop a canary, and delete its history; the weights stay as they are").answering(http.StatusNoContent),
+		a.deleteCanary)
 }
 
 // CanaryPath names a canary of an app.
@@ -32,8 +34,9 @@ type CanaryPath struct {
 }
 
 func (a *api) listCanaries(ctx context.Context, in *struct {
-	Namespace string `query:"namespace" default:"default"`
 	Paging
+
+	Namespace string `query:"namespace" default:"default"`
 }) (*body[page[client.Canary]], error) {
 	all, err := a.DB.Canaries(ctx, "")
 	if err != nil {

@@ -92,7 +92,8 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		Description: n.Description, Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
 		Code: (*handmade.Content)(n.Code), Source: (*handmade.Content)(n.Source),
 		Deployment: (*handmade.Content)(n.Deployment),
-		Key:        strings.ToLower(key), New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name, Owner: ownerOf(ctx),
+		Key:        strings.ToLower(key), New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name,
+		Owner: ownerOf(ctx),
 		Allowed: func(app string) error {
 			if !caller(ctx).Allows(landfall.ScopeDeploy, app) {
 				return forbidden(landfall.ScopeDeploy, landfall.UnitID{Kind: u.kind, Name: in.Name}.String())

@@ -76,7 +76,8 @@ func newID(ctx context.Context) string {
 	return uuid.NewString()
 }
 
-// made returns what an earlier request with the same key made, of which nobody heard, and whether there is such a thing.
+// made returns what an earlier request with the same key made, of which nobody heard, and whether there is such a
+// thing.
 func made[T any](ctx context.Context, find func(ctx context.Context, id string) (T, error)) (found T, there bool,
 	err error) {
 	if !mayBeMade(ctx) {
@@ -161,7 +162,8 @@ func (a *api) claim(k *keyed, key landfall.Digest) (store.KeyedRequest, error) {
 	if op.BodyReadTimeout > 0 {
 		_ = k.SetReadDeadline(time.Now().Add(op.BodyReadTimeout)) // of a writer that has a connection
 	}
-	body, err := io.ReadAll(io.LimitReader(k.below.BodyReader(), op.MaxBodyBytes+1)) // one that is too long is refused later
+	// one that is too long is refused later
+	body, err := io.ReadAll(io.LimitReader(k.below.BodyReader(), op.MaxBodyBytes+1))
 	if err != nil {
 		return store.KeyedRequest{}, landfall.Wrapf("api", landfall.Invalid, err, "the body did not arrive")
 	}

@@ -187,7 +187,8 @@ type losing struct {
 // RoundTrip implements http.RoundTripper.
 func (l losing) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(r)
-	if *l.left--; err == nil && *l.left >= 0 {
+	*l.left--
+	if err == nil && *l.left >= 0 {
 		return nil, errors.Join(io.ErrUnexpectedEOF, resp.Body.Close())
 	}
 	return resp, err

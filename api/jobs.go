@@ -59,15 +59,17 @@ func (a *api) use(ctx context.Context, tx *store.Tx, ref landfall.Reference) (u 
 // crowded fails with Conflict when a function has as many jobs or webhooks as may be.
 func crowded(count int, err error, what string) error {
 	if err == nil && count >= mostUses {
-		err = landfall.Errorf("api", landfall.Conflict, "the function has %d %ss, which is as many as may be: delete one first",
+		err = landfall.Errorf("api", landfall.Conflict,
+			"the function has %d %ss, which is as many as may be: delete one first",
 			count, what)
 	}
 	return err
 }
 
-// usesIn says which jobs or webhooks a list shows: of a function, which may be empty, and of the apps for which the token
-// has a scope; nil: of all.
-func (a *api) usesIn(ctx context.Context, function string, scope landfall.Scope) (unit string, apps []string, err error) {
+// usesIn says which jobs or webhooks a list shows: of a function, which may be empty, and of the apps for which the
+// token has a scope; nil: of all.
+func (a *api) usesIn(ctx context.Context, function string, scope landfall.Scope) (unit string, apps []string,
+	err error) {
 	switch token := caller(ctx); {
 	case token.App != "":
 		apps = []string{token.App}

@@ -209,10 +209,10 @@ func (w *world) release() {
 		}
 		by := deploy.Mover{Actor: "ada", Reason: "tagged", At: time.Now()}
 		tag := landfall.Tag{App: shopID, Name: "spare", Kind: landfall.HandTag, Release: second}
-		canary := landfall.ReleaseCanary{Release: second, Weight: 10, Step: 20, Interval: time.Hour}
-		err = errors.Join(deploy.StartCanary(ctx, tx, shop, canary, by), deploy.MoveLive(ctx, tx, &shop, shop.Live, by))
-		canary.ID, canary.App, canary.State = "bakery-canary", bakeryID, landfall.ReleaseCanaryRunning
-		return errors.Join(err, tx.PutReleaseCanary(ctx, canary), deploy.SetTag(ctx, tx, tag, by),
+		trial := landfall.ReleaseCanary{Release: second, Weight: 10, Step: 20, Interval: time.Hour}
+		err = errors.Join(deploy.StartCanary(ctx, tx, shop, trial, by), deploy.MoveLive(ctx, tx, &shop, shop.Live, by))
+		trial.ID, trial.App, trial.State = "bakery-canary", bakeryID, landfall.ReleaseCanaryRunning
+		return errors.Join(err, tx.PutReleaseCanary(ctx, trial), deploy.SetTag(ctx, tx, tag, by),
 			deploy.Expire(ctx, tx, shop, first, by.At))
 	})
 }

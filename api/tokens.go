@@ -116,8 +116,8 @@ func (a *api) createToken(ctx context.Context, in *struct{ Body client.NewToken 
 	return answer(client.MadeToken{Token: tokenOf(t, n.App), Text: text}, err)
 }
 
-// tokenText returns what is random in a token's text. For a request with a key it follows from that and from the server's
-// key, so that the request gets the same token when it comes again.
+// tokenText returns what is random in a token's text. For a request with a key it follows from that and from the
+// server's key, so that the request gets the same token when it comes again.
 func (a *api) tokenText(ctx context.Context) string {
 	if id := identityOf(ctx); id != "" {
 		return idOf(string(a.Editor.Secrets.Fingerprint(secret.Owner{Name: "token"}, secret.Text(id))), "token")

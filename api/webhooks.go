@@ -14,8 +14,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// registerWebhooks adds the operations on webhooks of functions. Whoever knows the address of one calls its function, so
-// only who may make them sees them.
+// registerWebhooks adds the operations on webhooks of functions. Whoever knows the address of one calls its function,
+// so only who may make them sees them.
 func (a *api) registerWebhooks(h huma.API) {
 	const all, one = "/webhooks", "/webhooks/{id}"
 	register(h, deploying("list-webhooks", http.MethodGet, all, "Webhooks of functions, newest first"), a.listWebhooks)
@@ -62,7 +62,8 @@ func (a *api) webhookOf(h landfall.FunctionHook) client.Webhook {
 		URL: a.URL.JoinPath(landfall.HookPath, h.Key).String()}
 }
 
-func (a *api) showWebhook(_ context.Context, hook landfall.FunctionHook, _ *WebhookPath) (*body[client.Webhook], error) {
+func (a *api) showWebhook(_ context.Context, hook landfall.FunctionHook, _ *WebhookPath) (*body[client.Webhook],
+	error) {
 	return answer(a.webhookOf(hook), nil)
 }
 

@@ -14,8 +14,8 @@ import (
 // maxLogged bounds how many commits Log looks at.
 const maxLogged = 20_000
 
-// Log lists the commits that lead to one and not to another, newest first and at most so many, as git log FROM..TO does.
-// It fetches nothing. Kinds: NotFound when r's mirror is not here, or lacks a commit.
+// Log lists the commits that lead to one and not to another, newest first and at most so many, as git log FROM..TO
+// does. It fetches nothing. Kinds: NotFound when r's mirror is not here, or lacks a commit.
 func (m *Mirrors) Log(ctx context.Context, r Remote, from, to landfall.CommitSHA, most int) ([]CommitInfo, error) {
 	const op = landfall.Op("builder.log")
 	mirror := m.open(r)

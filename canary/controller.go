@@ -30,8 +30,8 @@ type Controller struct {
 	Logger *slog.Logger
 }
 
-// Turn decides about each canary that is due, and ends those whose alias or trigger somebody else moved. Only the leader
-// can. Each decision is one transaction with the move.
+// Turn decides about each canary that is due, and ends those whose alias or trigger somebody else moved. Only the
+// leader can. Each decision is one transaction with the move.
 func (c *Controller) Turn(ctx context.Context) error {
 	running, err := c.DB.RunningCanaries(ctx)
 	if err != nil {

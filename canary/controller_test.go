@@ -209,7 +209,8 @@ func TestSucceeds(t *testing.T) {
 					t.Errorf("the alias moved as %+v, %v", moves, err)
 				}
 			}
-			if s.turn(time.Hour); s.canary().Finished != c.Finished {
+			s.turn(time.Hour)
+			if s.canary().Finished != c.Finished {
 				t.Error("it went on after its end")
 			}
 		})
@@ -346,7 +347,8 @@ func TestDeclare(t *testing.T) {
 		!strings.Contains(notes[0], "the canary d does not begin: the canary c moves the same") {
 		t.Errorf("said again it is %s, was %s; %q", s.canary().ID, first.ID, notes)
 	}
-	if declare(30, "c"); s.canary().ID == first.ID || s.canary().Step != 30 {
+	declare(30, "c")
+	if s.canary().ID == first.ID || s.canary().Step != 30 {
 		t.Errorf("changed, it is %+v", s.canary())
 	}
 	declare(30)

@@ -3,6 +3,7 @@ package canary
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,9 +18,9 @@ const op landfall.Op = "canary.Create"
 
 // New describes a canary: of an alias of a function, which a version is to get, or of an HTTP trigger with weights.
 type New struct {
-	Name string
 	landfall.CanaryRule
 
+	Name                     string
 	Function, Alias, Version string
 
 	Trigger      string
@@ -30,9 +31,9 @@ type New struct {
 	At       time.Time
 }
 
-// Create begins a canary of an app. Its first step, when the new version has no calls yet, is taken at once. Invalid when
-// the rule or the name is wrong; NotFound when what it names is not there; Conflict when there is one of the name, or
-// one that moves the same, or when there is nothing to move.
+// Create begins a canary of an app. Its first step, when the new version has no calls yet, is taken at once. Invalid
+// when the rule or the name is wrong; NotFound when what it names is not there; Conflict when there is one of the name,
+// or one that moves the same, or when there is nothing to move.
 func Create(ctx context.Context, tx *store.Tx, app landfall.App, n New) (landfall.Canary, error) {
 	c := landfall.Canary{ID: uuid.NewString(), AppID: app.ID, App: app.Name, Namespace: app.Namespace, Name: n.Name,
 		Alias: n.Alias, Trigger: n.Trigger, CanaryRule: n.CanaryRule, State: landfall.CanaryRunning, Declared: n.Declared,
@@ -63,12 +64,14 @@ func Create(ctx context.Context, tx *store.Tx, app landfall.App, n New) (landfal
 		first.Weight, first.Reason = min(c.Step, all), "the first step"
 	}
 	if c.Weight == all {
-		return c, landfall.Errorf(op, landfall.Conflict, "%s gets all calls already, so there is nothing to move", c.Newer.Ref)
+		return c, landfall.Errorf(op, landfall.Conflict, "%s gets all calls already, so there is nothing to move",
+			c.Newer.Ref)
 	}
 	if err := tx.PutCanary(ctx, c); err != nil {
 		return c, err
 	}
-	return c, settle(ctx, tx, &c, first, n.At)
+	err = settle(ctx, tx, &c, first, n.At)
+	return c, err
 }
 
 // checkFree fails with Conflict when the app has a canary of the name, or one that moves the same.
@@ -175,15 +178,17 @@ func weightOf(t spec.Trigger, written string) (w spec.Weight, err error) {
 	}
 	i := slices.IndexFunc(t.Weights, func(w spec.Weight) bool { return w.Function == ref })
 	if len(t.Weights) == 0 {
-		return w, landfall.Errorf(op, landfall.Conflict, "the trigger %s leads to %s alone; a canary moves the weights of two "+
-			"functions: --function OLD --weight 100 --function NEW --weight 0", t.Name, t.Function)
+		return w, landfall.Errorf(op, landfall.Conflict,
+			"the trigger %s leads to %s alone; a canary moves the weights of two "+
+				"functions: --function OLD --weight 100 --function NEW --weight 0", t.Name, t.Function)
 	}
 	if i < 0 {
-		names := ""
+		var names strings.Builder
 		for _, w := range t.Weights {
-			names += " " + w.Function.String()
+			names.WriteString(" " + w.Function.String())
 		}
-		return w, landfall.Errorf(op, landfall.NotFound, "the trigger %s does not lead to %s, but to%s", t.Name, ref, names)
+		return w, landfall.Errorf(op, landfall.NotFound, "the trigger %s does not lead to %s, but to%s", t.Name, ref,
+			&names)
 	}
 	return t.Weights[i], nil
 }
@@ -199,7 +204,8 @@ func findTrigger(ctx context.Context, tx *store.Tx, app landfall.App, name strin
 			return u, nil
 		}
 	}
-	return store.ServedUnit{}, landfall.Errorf(op, landfall.NotFound, "the live release of %s has no HTTP trigger %q", app.Name,
+	return store.ServedUnit{}, landfall.Errorf(op, landfall.NotFound, "the live release of %s has no HTTP trigger %q",
+		app.Name,
 		name)
 }
 

@@ -76,7 +76,7 @@ allowed, 6 the server cannot be reached, 7 released, but live is held, 130 inter
 func (c *Call) Tree() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push",
 		"landfall app create shop\nlandfall app history shop", c.loginCommand(), c.statusCommand(), c.appCommand(),
-		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind), c.unitCommand(packageKind),
+		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind()), c.unitCommand(packageKind()),
 		c.routeCommand(), c.triggerCommand(), c.canaryCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(),
 		c.tokenCommand(), c.jobCommand(), c.webhookCommand(),
 		c.planCommand(), c.collectCommand(),

@@ -129,7 +129,8 @@ func findCanary(ctx context.Context, cl *client.Client, in Operands, app string)
 	})
 	switch len(all) {
 	case 0:
-		return k, landfall.Errorf("cli", landfall.NotFound, "there is no canary %q; there are: landfall canary list", in["name"])
+		return k, landfall.Errorf("cli", landfall.NotFound, "there is no canary %q; there are: landfall canary list",
+			in["name"])
 	case 1:
 		return all[0], nil
 	}

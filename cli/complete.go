@@ -40,12 +40,12 @@ func proposals() map[string]proposal {
 		"tag": listed("/apps/{app}/releases", func(r client.Release) []string {
 			return slices.DeleteFunc(slices.Clone(r.Tags), func(tag string) bool { return tag == landfall.LivePointer })
 		}),
-		"function":         functionKind.references,
-		"pkg":              packageKind.references,
-		"function name":    functionKind.references,
-		"function version": functionKind.versions,
-		"package name":     packageKind.references,
-		"package version":  packageKind.versions,
+		"function":         functionKind().references,
+		"pkg":              packageKind().references,
+		"function name":    functionKind().references,
+		"function version": functionKind().versions,
+		"package name":     packageKind().references,
+		"package version":  packageKind().versions,
 		"function alias": listed("/functions/{name}/aliases", func(a client.Alias) []string {
 			return []string{a.Name + "\t" + a.String()}
 		}),
@@ -107,7 +107,7 @@ func (k unitKind) references(ctx context.Context, cl *client.Client, in Operands
 // package, a version is one of that.
 func (k unitKind) versions(ctx context.Context, cl *client.Client, in Operands, begun string) ([]string, error) {
 	if in["pkg"] != "" {
-		k, in["name"] = packageKind, in["pkg"]
+		k, in["name"] = packageKind(), in["pkg"]
 	}
 	in["name"], _, _ = strings.Cut(in["name"], ":")
 	return listed(k.path+"/{name}/versions", func(v client.Version) []string {
@@ -188,7 +188,8 @@ func proposalFor(cmd *cobra.Command, word string) proposal {
 }
 
 // propose asks the server for what an operand can be. A shell gets nothing when the server does not answer.
-func (c *Call) propose(cmd *cobra.Command, word string, in Operands, begun string) ([]string, cobra.ShellCompDirective) {
+func (c *Call) propose(cmd *cobra.Command, word string, in Operands, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	p := proposalFor(cmd, word)
 	if p == nil {
 		return nil, cobra.ShellCompDirectiveDefault // it may be a file

@@ -158,7 +158,8 @@ func (c *Call) executionCreate() *cobra.Command {
 			sync := !noWait
 			var x landfall.Execution
 			err = cl.Do(ctx, http.MethodPost, "/executions",
-				client.NewExecution{FunctionName: client.FunctionName{Function: function, Number: number}, Input: data, Sync: &sync},
+				client.NewExecution{FunctionName: client.FunctionName{Function: function, Number: number}, Input: data,
+					Sync: &sync},
 				&x)
 			if err != nil {
 				return err

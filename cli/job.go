@@ -32,7 +32,10 @@ func (c *Call) deletion(use, short, example, path, what string) *cobra.Command {
 		if err := cl.Do(ctx, http.MethodDelete, pathOf(path, in["id"]), nil, nil); err != nil {
 			return err
 		}
-		return c.Print(map[string]string{"deleted": in["id"]}, func(t *Table) { t.Row("deleted the " + what + " " + in["id"]) })
+		return c.Print(map[string]string{"deleted": in["id"]}, func(t *Table) {
+			t.Row("deleted the " + what + " " +
+				in["id"])
+		})
 	})
 }
 

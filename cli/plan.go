@@ -69,7 +69,7 @@ on counts. Functions count once for each live release, with the memory and the p
 // parseLimit reads a limit of a plan; nil is none.
 func parseLimit(name, text string) (*int64, error) {
 	if text == "none" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no limit is a limit, too
 	}
 	right, number, factor := "a number, or none", text, 1.0
 	switch name {

@@ -18,10 +18,9 @@ type unitKind struct {
 	name, short, path string
 }
 
-var (
-	functionKind = unitKind{"function", "fn", "/functions"}
-	packageKind  = unitKind{"package", "pkg", "/packages"}
-)
+func functionKind() unitKind { return unitKind{"function", "fn", "/functions"} }
+
+func packageKind() unitKind { return unitKind{"package", "pkg", "/packages"} }
 
 func (c *Call) unitCommand(k unitKind) *cobra.Command {
 	versions := c.group("version", "Make, show, describe, download and delete the versions of a "+k.name,

@@ -30,7 +30,7 @@ func OfCall() []string {
 		"execution.answered", // the function has run, and nothing of that is stored
 		"execution.recorded",
 		"execution.resent", // a dead letter waits again, and who sent it does not know
-		"message.stored", // at the NATS server, and who published does not know
+		"message.stored",   // at the NATS server, and who published does not know
 		"message.taken",
 		"message.answered", // the function has run, and nothing of that is stored
 		"message.replied",  // its answer is stored, and nothing else

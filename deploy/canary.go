@@ -120,7 +120,7 @@ func DriveCanary(ctx context.Context, tx *store.Tx, appID string, now time.Time)
 	decided := rule.Decide(c.Weight, due, canary.Figures(live), canary.Figures(newer))
 	by := Mover{Reason: decided.Reason, At: now}
 	switch decided.Verdict {
-	case canary.Hold:
+	case canary.Hold, canary.Start, canary.Stop: // the last two are not decided
 		return false, nil
 	case canary.Advance:
 		c.Weight, c.Next = decided.Weight, now.Add(c.Interval)

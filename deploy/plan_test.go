@@ -52,8 +52,6 @@ func (s *shop) goTo(t *testing.T, g landfall.Group) error {
 	})
 }
 
-func limit(n int64) *int64 { return &n }
-
 const (
 	small = `{"environment":{"name":"python"}}`
 	large = `{"environment":{"name":"python"},"concurrency":20,"resources":{"limits":{"memory":"512Mi","cpu":"3"}}}`
@@ -84,9 +82,9 @@ func TestPlanOfFunctions(t *testing.T) {
 		plan landfall.Plan
 		says string
 	}{
-		"memory":     {landfall.Plan{Memory: limit(256 << 20)}, "memory 512MiB of 256MiB"},
-		"cpu":        {landfall.Plan{MilliCPU: limit(2000)}, "cpu 3000m of 2000m"},
-		"executions": {landfall.Plan{Executions: limit(16)}, "executions 20 of 16"},
+		"memory":     {landfall.Plan{Memory: new(int64(256 << 20))}, "memory 512MiB of 256MiB"},
+		"cpu":        {landfall.Plan{MilliCPU: new(int64(2000))}, "cpu 3000m of 2000m"},
+		"executions": {landfall.Plan{Executions: new(int64(16))}, "executions 20 of 16"},
 	} {
 		s.plan(t, test.plan)
 		testkit.Kind(t, name, rollback("largeone"), landfall.Conflict,
@@ -96,12 +94,12 @@ func TestPlanOfFunctions(t *testing.T) {
 	}
 	bigger := s.function(t, "another1", large)
 	testkit.Kind(t, "a new release", s.goTo(t, bigger), landfall.Conflict, "release another1")
-	s.plan(t, landfall.Plan{Memory: limit(512 << 20), MilliCPU: limit(3000), Executions: limit(20)})
+	s.plan(t, landfall.Plan{Memory: new(int64(512 << 20)), MilliCPU: new(int64(3000)), Executions: new(int64(20))})
 	// D-017: what the plan has can be used
 	if err := rollback("largeone"); err != nil {
 		t.Fatal(err)
 	}
-	s.plan(t, landfall.Plan{Memory: limit(1)})
+	s.plan(t, landfall.Plan{Memory: new(int64(1))})
 	// lowering takes nothing away
 	testkit.Same(t, "live after the plan was lowered", s.stored(t).Live, "largeone")
 	testkit.Same(t, "accessible after that", s.accessible(t), "smallone largeone")
@@ -113,7 +111,7 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 2)
 	s.push(t, "a")
-	s.plan(t, landfall.Plan{Releases: limit(2), Bytes: limit(100)})
+	s.plan(t, landfall.Plan{Releases: new(int64(2)), Bytes: new(int64(100))})
 	grow := func(name string, bytes int64) error {
 		g := s.group(t, name)
 		return s.try(t, func(ctx context.Context, tx *store.Tx, app *landfall.App) error {
@@ -148,7 +146,7 @@ func TestBudget(t *testing.T) {
 	s.app.Policy.Keep = 10
 	s.update(t, func(tx *store.Tx) error { return tx.UpdateApp(t.Context(), s.app) })
 	testkit.Kind(t, "more releases", grow("f", 0), landfall.Conflict, "releases 3 of 2")
-	s.plan(t, landfall.Plan{Releases: limit(1), Bytes: limit(1)})
+	s.plan(t, landfall.Plan{Releases: new(int64(1)), Bytes: new(int64(1))})
 	s.app.Policy.Keep = 2
 	s.update(t, func(tx *store.Tx) error { return tx.UpdateApp(t.Context(), s.app) })
 	if err := grow("g", 0); err != nil { // one goes, one comes
@@ -161,7 +159,7 @@ func TestBudget(t *testing.T) {
 func TestPlanOfApps(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 10)
-	s.plan(t, landfall.Plan{Apps: limit(1)})
+	s.plan(t, landfall.Plan{Apps: new(int64(1))})
 	err := s.db.Update(t.Context(), func(tx *store.Tx) error {
 		second := landfall.App{ID: "second", Namespace: "default", Name: "second", Created: noon}
 		if err := tx.CreateApp(t.Context(), second); err != nil {

@@ -53,8 +53,8 @@ func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.L
 }
 
 // MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired, or
-// when a secret that it needs was revoked or deleted, or when it asks for more than the plan of the namespace has, which
-// may have been lowered since. A canary that runs ends.
+// when a secret that it needs was revoked or deleted, or when it asks for more than the plan of the namespace has,
+// which may have been lowered since. A canary that runs ends.
 func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
 	if _, err := EndCanary(ctx, tx, app.ID, landfall.ReleaseCanaryEnded, by); err != nil {
 		return err
@@ -128,8 +128,8 @@ func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 }
 
 // RollbackGroup goes back to a group version: it makes its release live and holds it there, as Rollback does. When the
-// group version has no release, or an expired one, it makes it reachable before, and nothing of that is seen unless live
-// moves. Conflict, with the units, when a part of it is not stored any more.
+// group version has no release, or an expired one, it makes it reachable before, and nothing of that is seen unless
+// live moves. Conflict, with the units, when a part of it is not stored any more.
 func RollbackGroup(ctx context.Context, tx *store.Tx, app *landfall.App, group landfall.UID, by Mover) error {
 	g, err := tx.Group(ctx, app.ID, group)
 	if err != nil {
@@ -153,9 +153,10 @@ func RollbackGroup(ctx context.Context, tx *store.Tx, app *landfall.App, group l
 	if err != nil {
 		return err
 	}
-	return landfall.Errorf("deploy.RollbackGroup", landfall.Conflict, "the app version %s cannot become live, because its "+
-		"release expired and what it had of %s is not stored any more; a run stores it again: landfall release create %s "+
-		"--version %s", group, strings.Join(gone, ", "), app.Name, group)
+	return landfall.Errorf("deploy.RollbackGroup", landfall.Conflict,
+		"the app version %s cannot become live, because its "+
+			"release expired and what it had of %s is not stored any more; a run stores it again: landfall release create %s "+
+			"--version %s", group, strings.Join(gone, ", "), app.Name, group)
 }
 
 // Hold keeps live where it is, whatever is pushed, until Resume or Promote. Resume moves nothing: the next push does.

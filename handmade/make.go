@@ -307,7 +307,8 @@ type commit struct {
 }
 
 func newCommit(app landfall.App, v Version) *commit {
-	id := cmp.Or(v.Key, strings.ToLower(rand.Text())) // also in the message: two versions that a second makes are two commits
+	// also in the message: two versions that a second makes are two commits
+	id := cmp.Or(v.Key, strings.ToLower(rand.Text()))
 	return &commit{app: app, NewCommit: remote.NewCommit{
 		Ref: landfall.RefName(landfall.ApplyPrefix + id), Author: v.Actor,
 		Message: fmt.Sprintf("Make a version of the %s\n\n%s", v.Unit, id),

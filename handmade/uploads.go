@@ -39,8 +39,8 @@ type Upload struct {
 // keep is how long an upload stays after its last part came.
 const keep = 24 * time.Hour
 
-// Begin makes room for a file. It has the given id, of the form of uploadID; for an empty one, a new one. When there is one
-// of that id, that is returned. Invalid when it is larger than one may be.
+// Begin makes room for a file. It has the given id, of the form of uploadID; for an empty one, a new one. When there is
+// one of that id, that is returned. Invalid when it is larger than one may be.
 func (u *Uploads) Begin(id string, owner landfall.Digest, size int64, digest landfall.Digest) (Upload, error) {
 	const op landfall.Op = "handmade.Begin"
 	if _, err := landfall.ParseDigest(string(digest)); err != nil {

@@ -10,7 +10,8 @@ import (
 )
 
 // keyChanges lists the keys that differ in the spec of a unit, by name: every key of the configuration and of triggers,
-// and of functions that were there before. Nothing for other units, and for a deleted version: what it had is not known.
+// and of functions that were there before. Nothing for other units, and for a deleted version: what it had is not
+// known.
 func keyChanges(c landfall.UnitChange, before, after Side) ([]landfall.KeyChange, error) {
 	whole := c.Unit.Kind == landfall.ConfigUnit || c.Unit.Kind.IsTrigger()
 	if c.Change == landfall.Unchanged ||

@@ -53,19 +53,19 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 		return invalid("has files of the %s, which can have none", u.ID())
 	}
 	var err error
-	switch {
-	case u.Kind == landfall.StaticUnit:
+	switch u.Kind { //nolint:exhaustive // the others are triggers
+	case landfall.StaticUnit:
 		return p.checkStatic(u)
-	case u.Kind == landfall.PackageUnit:
+	case landfall.PackageUnit:
 		return p.checkPackage(u)
-	case u.Kind == landfall.FunctionUnit:
+	case landfall.FunctionUnit:
 		pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)}
 		if _, err = spec.ReadFunctionVersion(u.Spec); err == nil && !ids[pkg] {
 			return invalid("lacks the %s, which the %s needs", pkg, u.ID())
 		}
-	case u.Kind == landfall.EnvironmentUnit:
+	case landfall.EnvironmentUnit:
 		_, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec)
-	case u.Kind == landfall.ConfigUnit:
+	case landfall.ConfigUnit:
 		if _, err = spec.ReadConfigVersion(u.Spec); err == nil && u.Name != landfall.ConfigName {
 			return invalid("has a configuration that is called %q", u.Name)
 		}

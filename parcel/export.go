@@ -93,8 +93,8 @@ func (x *Exporter) unit(ctx context.Context, u store.GroupUnit, blobs contents) 
 	}
 	unit.Spec = v.Spec
 	gone := &landfall.Error{Op: "parcel.unit", Kind: landfall.NotFound}
-	switch kind := u.Unit.Kind; {
-	case kind == landfall.StaticUnit:
+	switch u.Unit.Kind { //nolint:exhaustive // the others have no content
+	case landfall.StaticUnit:
 		if v.Content == nil {
 			return unit, gone
 		}
@@ -110,7 +110,7 @@ func (x *Exporter) unit(ctx context.Context, u store.GroupUnit, blobs contents) 
 			unit.Files = append(unit.Files, File{Blob{f.Digest, f.Size}, f.Path, f.Blob})
 			blobs[f.Digest] = content{f.Size, f.Key, fileType}
 		}
-	case kind == landfall.PackageUnit:
+	case landfall.PackageUnit:
 		c, err := landfall.ReadContent[landfall.PackageContent](v.Content)
 		if err != nil {
 			return unit, err

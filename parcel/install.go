@@ -239,10 +239,10 @@ func (w *installation) checkArchives() error {
 func (w *installation) store(ctx context.Context) error {
 	for _, u := range w.parcel.Document.Units {
 		var folder string
-		switch {
-		case u.Kind == landfall.StaticUnit:
+		switch u.Kind { //nolint:exhaustive // the others have no content
+		case landfall.StaticUnit:
 			folder = assets.Prefix(w.app.Objects, u.Name, w.uid)
-		case u.Kind == landfall.PackageUnit:
+		case landfall.PackageUnit:
 			folder = w.app.Objects + "packages/" + u.Name + "/" + string(w.uid) + "/"
 		default:
 			continue
@@ -340,7 +340,8 @@ func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
 	units = append(units, w.secrets...)
 	d := w.parcel.Document
 	g := landfall.Group{UID: w.uid, App: app.ID, Digest: versioning.GroupDigest(versioning.InForce(units)),
-		Commit: d.Commit, Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Policy: d.Policy, Created: w.Now()}
+		Commit: d.Commit, Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Policy: d.Policy,
+		Created: w.Now()}
 	if err := tx.CreateGroup(ctx, g, units); err != nil {
 		return err
 	}

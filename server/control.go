@@ -23,7 +23,8 @@ func newControl(s *shared, l *life, v *serving, d *delivery) *control {
 // logHandler answers GET /log?execution=ID, where the Fn document has the logs of a runner, with the log as text.
 func logHandler(rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.URL.Query().Get("execution")
+		query := r.URL.Query()
+		id := query.Get("execution")
 		if id == "" {
 			answer(w, http.StatusBadRequest, "Name an execution: /log?execution=ID")
 			return
@@ -31,6 +32,8 @@ func logHandler(rest http.Handler) http.Handler {
 		const before, behind = "/api/v1/executions/", "/log"
 		r = r.Clone(r.Context())
 		r.URL.Path, r.URL.RawPath = before+id+behind, before+url.PathEscape(id)+behind
+		query.Del("execution")
+		r.URL.RawQuery = query.Encode()
 		r.Header.Set("Accept", "text/plain")
 		rest.ServeHTTP(w, r)
 	})

@@ -169,7 +169,8 @@ func (s *control) routeAPI(control *mux.Mux) error {
 			"The built-in git remote is off: git was not found at the start. Install git and start again."))
 	}
 	api.Serve(control, api.Config{
-		DB: s.db, Editor: d.editor, Maker: newMaker(d), Exporter: newExporter(d), Importer: newImporter(d), Rollout: d.rollout, Contents: d.contents, Runs: d.runs,
+		DB: s.db, Editor: d.editor, Maker: newMaker(d), Exporter: newExporter(d), Importer: newImporter(d),
+		Rollout: d.rollout, Contents: d.contents, Runs: d.runs,
 		Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: d.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,

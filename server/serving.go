@@ -213,7 +213,8 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 	triggers := newTriggers(s, contracts)
 	canaries := &split.Tally{}
 	answers, err := gateway.New(gateway.Config{
-		Functions: triggers, Hooks: s.source().Hook, Allowed: s.mayCall, Sessions: previewSessions{s.shared}, Scheme: s.config.URL.Scheme,
+		Functions: triggers, Hooks: s.source().Hook, Allowed: s.mayCall, Sessions: previewSessions{s.shared},
+		Scheme: s.config.URL.Scheme,
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: s.content(),
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,

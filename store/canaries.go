@@ -8,7 +8,8 @@ import (
 )
 
 const canaryColumns = `c.id, c.app, a.name, a.namespace, c.name, c.alias, c.via, c.version, c.older, c.older_name,
-	c.older_number, c.newer, c.newer_name, c.newer_number, c.step, c.pace, c.threshold, c.least, c.state, c.weight, c.since,
+	c.older_number, c.newer, c.newer_name, c.newer_number, c.step, c.pace, c.threshold, c.least, c.state, c.weight,
+	c.since,
 	c.next_at, c.older_before, c.older_failed, c.newer_before, c.newer_failed, c.declared, c.actor, c.reason, c.created,
 	c.finished, COALESCE(o.requests, 0), COALESCE(o.failures, 0), COALESCE(n.requests, 0), COALESCE(n.failures, 0)`
 

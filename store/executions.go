@@ -252,8 +252,8 @@ func (q queries) RunningExecutions(ctx context.Context) ([]RunningExecution, err
 }
 
 // ReleaseExecutions ends the executions of dead processes, unless they have changed since they were read. One that was
-// accepted is queued again until it had all its attempts, and is a dead letter then; any other one fails. It returns how
-// many there were.
+// accepted is queued again until it had all its attempts, and is a dead letter then; any other one fails. It returns
+// how many there were.
 func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, now time.Time,
 	attempts int64) (released int, err error) {
 	const op landfall.Op = "store.ReleaseExecutions"
@@ -312,8 +312,8 @@ func (q queries) ExecutionsFrom(ctx context.Context, prefix string, limit int) (
 }
 
 // ExecutionsLike returns the newest executions that have the app, namespace, function, number and state of like, each
-// of which may be zero, and are dead letters if it is one; newest first. Without an app, it leaves out those of deleted apps. before, when it has an ID,
-// is the last execution of the page before.
+// of which may be zero, and are dead letters if it is one; newest first. Without an app, it leaves out those of deleted
+// apps. before, when it has an ID, is the last execution of the page before.
 func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execution,
 	limit int) ([]landfall.Execution, error) {
 	conditions, args := []string{}, []any{limit}

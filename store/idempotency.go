@@ -19,8 +19,8 @@ type KeyedRequest struct {
 	Created  time.Time
 }
 
-// ClaimKey stores a request with its key, unless there is one with the key that was made after a time, and returns the one
-// that is there.
+// ClaimKey stores a request with its key, unless there is one with the key that was made after a time, and returns the
+// one that is there.
 func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time) (KeyedRequest, error) {
 	const op landfall.Op = "store.ClaimKey"
 	err := tx.exec(ctx, op, `DELETE FROM idempotency_keys WHERE token = $1 AND key = $2 AND created <= $3`, r.Token, r.Key,

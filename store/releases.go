@@ -44,8 +44,8 @@ func (q queries) Releases(ctx context.Context, app string) ([]landfall.Release, 
 		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 ORDER BY created DESC, uid`, app)
 }
 
-// ReleasesBefore returns the newest releases of an app, newest first, expired ones included. before, when it has an ID, is
-// the last release of the page before.
+// ReleasesBefore returns the newest releases of an app, newest first, expired ones included. before, when it has an ID,
+// is the last release of the page before.
 func (q queries) ReleasesBefore(ctx context.Context, app string, before landfall.Release,
 	limit int) ([]landfall.Release, error) {
 	created := microsOrMax(before.Created)

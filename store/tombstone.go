@@ -92,8 +92,8 @@ func (tx *Tx) SetTombstone(ctx context.Context, app string, t Tombstone) error {
 }
 
 // ForgetContent deletes the rows that point to the content of a deleted app: its versions with their secrets, the jobs
-// and webhooks of its functions, the records of its builds, and the credentials of its repository. Its folders in the object store are marked, and
-// collections find them by the marks until SetRemoved.
+// and webhooks of its functions, the records of its builds, and the credentials of its repository. Its folders in the
+// object store are marked, and collections find them by the marks until SetRemoved.
 func (tx *Tx) ForgetContent(ctx context.Context, app string) error {
 	for _, statement := range []string{
 		`DELETE FROM function_jobs WHERE unit IN (SELECT id FROM units WHERE app = $1)`,

@@ -22,8 +22,8 @@ func scanUse(row scanner, more ...any) (use landfall.FunctionUse, err error) {
 	return use, err
 }
 
-// usesLike returns the newest jobs or hooks of a function, of any for "", and of those apps, of any for nil; newest first.
-// before, when it has an ID, is the last one of the page before.
+// usesLike returns the newest jobs or hooks of a function, of any for "", and of those apps, of any for nil; newest
+// first. before, when it has an ID, is the last one of the page before.
 func usesLike[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query, unit string,
 	apps []string, before landfall.FunctionUse, limit int) ([]T, error) {
 	conditions, args := []string{appIsThere}, []any{limit}

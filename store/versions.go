@@ -226,8 +226,8 @@ const pinHolds = `(EXISTS (SELECT 1 FROM ` + pinned + ` al WHERE al.unit = v.uni
 	JOIN units au ON au.id = gu.unit
 	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
-// HeldVersion reports whether an accessible release, an alias, a job, a webhook or an execution that is not over holds a
-// version.
+// HeldVersion reports whether an accessible release, an alias, a job, a webhook or an execution that is not over holds
+// a version.
 func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
 	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64],
 		`SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2

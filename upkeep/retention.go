@@ -14,7 +14,8 @@ type Retention struct {
 	Runs       time.Duration // with their steps and reports; the run of an accessible release stays
 	Logs       time.Duration // of runs
 	Deliveries time.Duration
-	Executions time.Duration // with their logs, and jobs that are over; of a version's many, the oldest are deleted earlier
+	// with their logs, and jobs that are over; of a version's many, the oldest are deleted earlier
+	Executions time.Duration
 }
 
 // Every returns how often old records are looked for: at most every CollectEvery, and more often for records that are

@@ -13,7 +13,7 @@ import (
 )
 
 // Reader is what is needed to resolve a reference; a store's database and its transactions are Readers.
-type Reader interface {
+type Reader interface { //nolint:interfacebloat // one for each way to name a version
 	aliasReader
 
 	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)

@@ -7,20 +7,21 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"landfall.dev/landfall"
 )
 
-// Makes reports whether a POST to a path below /api/v1 makes something, and may have a key: then it can be sent again, and
-// nothing is made twice.
+// Makes reports whether a POST to a path below /api/v1 makes something, and may have a key: then it can be sent again,
+// and nothing is made twice.
 func Makes(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	elements := strings.Split(strings.Trim(path, "/"), "/")
 	switch last := elements[len(elements)-1]; len(elements) {
 	case 1:
-		return strings.Contains(" apps executions jobs tokens uploads webhooks ", " "+last+" ")
+		return slices.Contains([]string{"apps", "executions", "jobs", "tokens", "uploads", "webhooks"}, last)
 	case 3: // functions, a name, and what it has
 		return last == "versions" || last == "aliases" && elements[0] == "functions"
 	}

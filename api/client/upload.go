@@ -73,7 +73,8 @@ func (c *Client) Import(ctx context.Context, app string, archive io.Reader, live
 		return made, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return made, decode(resp.Body, &made)
+	err = decode(resp.Body, &made)
+	return made, err
 }
 
 // Export writes the archive of a release. Unavailable when not all of it came.

@@ -17,8 +17,8 @@ import (
 // JobEvent is the type of the events of jobs.
 const JobEvent = "dev.landfall.job"
 
-// Jobs accepts an execution for each run of a job, in the transaction in which the job moves on: so there is one run for
-// each time, whoever stops at whatever moment. A job whose time passed while nobody looked runs once, late.
+// Jobs accepts an execution for each run of a job, in the transaction in which the job moves on: so there is one run
+// for each time, whoever stops at whatever moment. A job whose time passed while nobody looked runs once, late.
 type Jobs struct {
 	Requests
 

@@ -142,7 +142,7 @@ func TestResend(t *testing.T) {
 	testkit.Equal(t, "of two at once, one is told", landfall.KindOf(one), landfall.Conflict)
 	testkit.Equal(t, "and the other", other, nil)
 	next := &fixture{&execution.Recorder{DB: f.db, Process: "q", Logger: f.Logger, Limits: f.Limits}, t, f.db, f.counts}
-	next.work(func(ctx context.Context, fn *landfall.Function, e event.Event) (event.Event, error) {
+	next.work(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		testkit.Equal(t, "its event", string(e.Data()), "Ada")
 		if calls.Add(1) < 4 {
 			return event.Event{}, &landfall.Error{Message: "it ended", Err: &function.Error{Reason: function.ReasonExit}}

@@ -55,8 +55,8 @@ type Config struct {
 	// Sessions let people who are signed in at the control host see what is for them alone; nil: only tokens do.
 	Sessions access.PreviewSessions
 
-	// Hooks returns the trigger of the webhook whose address ends in a key. NotFound when there is none, or its function is
-	// gone. nil: there are none.
+	// Hooks returns the trigger of the webhook whose address ends in a key. NotFound when there is none, or its function
+	// is gone. nil: there are none.
 	Hooks func(ctx context.Context, key string) (*registry.Trigger, error)
 
 	MaxRequest  int64         // bytes of the body of a request to a function

@@ -10,9 +10,9 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 )
 
-// Hook answers at landfall.HookPath + KEY of the control host: by what the function of the webhook of that key answers, to
-// every method, and to everybody who knows the key. What an Authorization header says is for the control host, and no
-// function gets it.
+// Hook answers at landfall.HookPath + KEY of the control host: by what the function of the webhook of that key answers,
+// to every method, and to everybody who knows the key. What an Authorization header says is for the control host, and
+// no function gets it.
 func (g *Gateway) Hook(w http.ResponseWriter, r *http.Request) {
 	g.count(w, r, (*Gateway).hook)
 }

@@ -21,11 +21,11 @@ func canary(t *testing.T, sticky landfall.Sticky, percent int, change func(*gate
 	content := newStore()
 	app := shop(content, files{})
 	route := routeTo(nil, "greet", landfall.AccessPublic, "/")
-	route.Trigger.Sticky, route.Trigger.StickyID = sticky, "shop/greet"
+	route.Sticky, route.StickyID = sticky, "shop/greet"
 	for _, share := range []registry.Share{{Percent: 100 - percent}, {Percent: percent}} {
-		name := []string{"old", "new"}[len(route.Trigger.Shares)]
+		name := []string{"old", "new"}[len(route.Shares)]
 		share.Function = &landfall.Function{ID: name, Name: name, Version: landfall.UID(name + "new")}
-		route.Trigger.Shares = append(route.Trigger.Shares, share)
+		route.Shares = append(route.Shares, share)
 	}
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{route})
 	return newSite(t, content, func(c *gateway.Config) {

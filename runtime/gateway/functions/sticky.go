@@ -27,7 +27,8 @@ func (s *Server) choose(w http.ResponseWriter, r *http.Request, t *registry.Trig
 	if t.Sticky == "" || len(t.Shares) == 0 {
 		return t.Draw()
 	}
-	varies, key := "Cookie", ""
+	varies := "Cookie"
+	var key string
 	switch header, cookie := t.Sticky.Header(), t.Sticky.Cookie(); {
 	case header != "":
 		varies, key = http.CanonicalHeaderKey(header), r.Header.Get(header)

@@ -114,6 +114,23 @@ func (f *functionReader) bind(ctx context.Context, t *registry.Trigger, named sp
 	return nil
 }
 
+// shareBy lets a trigger lead to the two versions of an alias of a function.
+func (f *functionReader) shareBy(ctx context.Context, t *registry.Trigger, name string, alias landfall.Alias) error {
+	row, err := f.UnitInNamespace(ctx, f.app.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
+	if err != nil {
+		return err
+	}
+	t.Sticky, t.StickyID = cmp.Or(t.HTTP.Sticky, alias.Sticky), row.ID+":"+alias.Name
+	for _, s := range alias.ByNumber() {
+		function, err := f.inRelease(ctx, t.Release, landfall.Reference{Name: name, Selector: string(s.UID)})
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return err
+		}
+		t.Shares = append(t.Shares, registry.Share{Function: function, Percent: s.Percent})
+	}
+	return nil
+}
+
 // bindTo lets a trigger lead to the version that a reference means, or to the two of an alias that has two.
 func (f *functionReader) bindTo(ctx context.Context, t *registry.Trigger, ref landfall.Reference) (err error) {
 	if !ref.MeansRelease() {
@@ -122,19 +139,7 @@ func (f *functionReader) bindTo(ctx context.Context, t *registry.Trigger, ref la
 			return err
 		}
 		if len(alias.Shares) > 1 {
-			row, err := f.UnitInNamespace(ctx, f.app.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
-			if err != nil {
-				return err
-			}
-			t.Sticky, t.StickyID = cmp.Or(t.HTTP.Sticky, alias.Sticky), row.ID+":"+alias.Name
-			for _, s := range alias.ByNumber() {
-				function, err := f.inRelease(ctx, t.Release, landfall.Reference{Name: ref.Name, Selector: string(s.UID)})
-				if landfall.Ignore(err, landfall.NotFound) != nil {
-					return err
-				}
-				t.Shares = append(t.Shares, registry.Share{Function: function, Percent: s.Percent})
-			}
-			return nil
+			return f.shareBy(ctx, t, ref.Name, alias)
 		}
 	}
 	t.Function, err = f.inRelease(ctx, t.Release, ref)
