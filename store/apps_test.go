@@ -177,6 +177,21 @@ func testDoors(t *testing.T, open opener) {
 		db.Noted()
 		testkit.Equal(t, "last use", testkit.Must(db.Token(ctx, "secret", noon))(t).Used.UTC(), noon.UTC())
 	})
+	t.Run("who closes waits for no note", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		token := landfall.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: landfall.ScopeRead,
+			Created: noon}
+		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
+		update(t, db, func(tx *store.Tx) error { // the note waits for this transaction
+			token.Scope = landfall.ScopeAdmin
+			err := tx.PutToken(ctx, token)
+			testkit.Must(db.Token(ctx, "secret", noon))(t)
+			db.EndNotes()
+			return err
+		})
+		testkit.Same(t, "in force all the same", testkit.Must(db.Token(ctx, "secret", noon))(t), token)
+	})
 	t.Run("tokens that end", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

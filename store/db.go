@@ -51,6 +51,12 @@ type engine interface {
 	stateEngine
 	jobEngine
 	noticeEngine
+	noteEngine
+}
+
+type noteEngine interface {
+	// note runs a statement that nothing depends on, beside the transaction that may be running. It ends with ctx.
+	note(ctx context.Context, query string, args ...any) error
 }
 
 type stateEngine interface {

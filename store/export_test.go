@@ -35,6 +35,9 @@ func (db *DB) Namespaces(ctx context.Context) ([]string, error) {
 		`SELECT name FROM namespaces WHERE deleted = 0 ORDER BY name`)
 }
 
+// EndNotes ends the notes of uses, as Close does.
+func (db *DB) EndNotes() { db.uses.close() }
+
 // Gathered returns how many wait in GroupCommit for the next transaction.
 func (db *DB) Gathered() int {
 	db.group.mu.Lock()

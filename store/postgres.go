@@ -247,6 +247,11 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 	return t, nil
 }
 
+func (e *postgres) note(ctx context.Context, query string, args ...any) error {
+	_, err := e.pool.Exec(ctx, query, args...)
+	return err
+}
+
 func (e *postgres) snapshot(ctx context.Context) (*sql.Tx, error) {
 	return e.sql.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 }

@@ -159,6 +159,12 @@ func (e *sqliteFile) close() error {
 	return errors.Join(errs...)
 }
 
+// note waits for the one writing connection.
+func (e *sqliteFile) note(ctx context.Context, query string, args ...any) error {
+	_, err := e.write.ExecContext(ctx, query, args...)
+	return err
+}
+
 func (e *sqliteFile) begin(ctx context.Context) (transaction, error) {
 	tx, err := e.write.BeginTx(ctx, nil)
 	return sqliteTx{tx, e.jobs}, err

@@ -57,13 +57,7 @@ func (db *DB) used(ctx context.Context, t landfall.Token, now time.Time, err err
 		return landfall.Token{}, landfall.Errorf("store.Token", landfall.Unauthorized,
 			"the token %s expired on %s: ask for another one (landfall token create)", t.Name, t.Expires.Format(time.DateOnly))
 	case now.Sub(t.Used) >= usedEvery && db.uses.begin(t.Hash, now):
-		go func() {
-			defer db.uses.writing.Done()
-			// What cannot be noted, for instance on a full disk, is noted at a later use.
-			_ = db.GroupCommit(context.WithoutCancel(ctx), func(ctx context.Context, tx *Tx) error {
-				return tx.exec(ctx, "store.Token", `UPDATE tokens SET used = $2 WHERE hash = $1`, t.Hash, micros(now))
-			})
-		}()
+		go db.note(context.WithoutCancel(ctx), t.Hash, now)
 	}
 	return t, nil
 }
@@ -73,6 +67,7 @@ func (db *DB) used(ctx context.Context, t landfall.Token, now time.Time, err err
 type uses struct {
 	mu      sync.Mutex
 	closed  bool
+	closing chan struct{} // is closed when no more notes are wanted
 	tried   map[landfall.Digest]time.Time
 	writing sync.WaitGroup
 }
@@ -85,16 +80,38 @@ func (u *uses) begin(token landfall.Digest, now time.Time) bool {
 		return false
 	}
 	if u.tried == nil {
-		u.tried = map[landfall.Digest]time.Time{}
+		u.tried, u.closing = map[landfall.Digest]time.Time{}, make(chan struct{})
 	}
 	u.tried[token] = now
 	u.writing.Add(1)
 	return true
 }
 
-// close waits for the notes that are being written, and takes no more.
+// noteLimit is how long a note may take: the database has more to do than to be waited for.
+const noteLimit = 2 * time.Second
+
+// note writes that a token was used. What cannot be noted, for instance on a full disk, or because the database is
+// being closed, is noted at a later use.
+func (db *DB) note(ctx context.Context, token landfall.Digest, at time.Time) {
+	defer db.uses.writing.Done()
+	ctx, cancel := context.WithTimeout(ctx, noteLimit)
+	defer cancel()
+	go func() {
+		select {
+		case <-db.uses.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	_ = db.engine.note(ctx, `UPDATE tokens SET used = $2 WHERE hash = $1`, string(token), micros(at))
+}
+
+// close ends the notes that are being written, and takes no more.
 func (u *uses) close() {
 	u.mu.Lock()
+	if !u.closed && u.closing != nil {
+		close(u.closing)
+	}
 	u.closed = true
 	u.mu.Unlock()
 	u.writing.Wait()
