@@ -28,6 +28,7 @@ func testRetention(t *testing.T, open opener) {
 	t.Run("runs", testForgetRuns(open))
 	t.Run("logs", testForgetLogs(open))
 	t.Run("deliveries", testForgetDeliveries(open))
+	t.Run("tokens", testForgetTokens(open))
 }
 
 func testForgetRuns(open opener) func(t *testing.T) {
@@ -180,5 +181,31 @@ func testForgetDeliveries(open opener) func(t *testing.T) {
 		if len(left) != 1 || left[0].ID != "d3" {
 			t.Errorf("got %+v, want the youngest", left)
 		}
+	}
+}
+
+func testForgetTokens(open opener) func(t *testing.T) {
+	return func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		for i, expires := range []time.Time{{}, after(1), after(2), after(3), after(9)} {
+			name := fmt.Sprintf("t%d", i)
+			token := landfall.Token{Hash: landfall.DigestOf([]byte(name)), Name: name, Scope: landfall.ScopeRead, Created: noon,
+				Expires: expires}
+			update(t, db, func(tx *store.Tx) error {
+				return errors.Join(tx.PutToken(ctx, token), tx.CreateSession(ctx, name, token, noon, after(99)))
+			})
+		}
+		old := func(tx *store.Tx) (int, error) { return tx.ForgetTokens(ctx, after(9), 2) }
+		testkit.Same(t, "not more than asked for", forget(t, db, old), 2)
+		testkit.Same(t, "the rest", forget(t, db, old), 1)
+		testkit.Same(t, "nothing is left", forget(t, db, old), 0)
+		var left []string
+		for _, token := range testkit.Must(db.Tokens(ctx))(t) {
+			left = append(left, token.Name)
+		}
+		testkit.Same(t, "what never expires, and what did later", left, []string{"t0", "t4"})
+		_, err := db.SessionToken(ctx, "t1", noon)
+		testkit.Kind(t, "a session of one that is gone", err, landfall.NotFound)
 	}
 }

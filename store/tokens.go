@@ -150,3 +150,20 @@ func (tx *Tx) revoke(ctx context.Context, op landfall.Op, condition, arg string)
 	}
 	return nil
 }
+
+// ForgetTokens deletes up to limit tokens that expired before a time, the first to expire first, and returns how many
+// it deleted.
+func (tx *Tx) ForgetTokens(ctx context.Context, before time.Time, limit int) (int, error) {
+	const op landfall.Op = "store.ForgetTokens"
+	old, err := list(ctx, tx.queries, op, scanToken, `SELECT `+tokenColumns+` FROM tokens t
+		WHERE t.expires > 0 AND t.expires < $1 ORDER BY t.expires LIMIT $2 + 0`, micros(before), limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range old {
+		if err := tx.revoke(ctx, op, `t.hash = $1`, string(t.Hash)); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), nil
+}

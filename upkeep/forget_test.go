@@ -43,6 +43,8 @@ func newRecords(t *testing.T) *shop {
 			x := landfall.Execution{ID: "execution" + id, AppID: app.ID, Namespace: app.Namespace,
 				Function: function.Name, Number: 1, State: landfall.ExecutionSucceeded, Created: at, Started: at, Finished: at}
 			err = errors.Join(err, tx.CreateRun(ctx, run), tx.AppendLog(ctx, run.ID, run.Step, at, "a line"),
+				tx.PutToken(ctx, landfall.Token{Hash: landfall.DigestOf([]byte(id)), Name: "token" + id, Scope: landfall.ScopeRead,
+					Created: at, Expires: at}),
 				tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery" + id, Event: "ping", Received: at}),
 				tx.RecordExecutions(ctx, at, []store.ExecutionRecord{{Execution: x, Log: []string{"a line\n"}}}))
 		}
@@ -51,8 +53,8 @@ func newRecords(t *testing.T) *shop {
 	return s
 }
 
-// kept returns how many records of each kind there are: runs, runs whose log is whole, deliveries, executions.
-func (s *shop) kept() [4]int {
+// kept returns how many records of each kind there are: runs, runs whose log is whole, deliveries, executions, tokens.
+func (s *shop) kept() [5]int {
 	s.T.Helper()
 	ctx, db := s.T.Context(), s.Receiver.DB
 	runs := testkit.Must(db.Runs(ctx, accepttest.AppID, time.Time{}, 100))(s.T)
@@ -64,8 +66,8 @@ func (s *shop) kept() [4]int {
 		}
 		return log[0].Text == "(the log was removed: LANDFALL_KEEP_LOGS is 1d)"
 	})
-	return [4]int{len(runs), len(whole), len(testkit.Must(db.Deliveries(ctx, 100))(s.T)),
-		len(testkit.Must(db.ExecutionsFrom(ctx, "", 100))(s.T))}
+	return [5]int{len(runs), len(whole), len(testkit.Must(db.Deliveries(ctx, 100))(s.T)),
+		len(testkit.Must(db.ExecutionsFrom(ctx, "", 100))(s.T)), len(testkit.Must(db.Tokens(ctx))(s.T))}
 }
 
 // Of each kind goes what is older than it is kept, and nothing else; what is kept for ever stays.
@@ -74,15 +76,15 @@ func TestForget(t *testing.T) {
 	const all = many + 1
 	for name, test := range map[string]struct {
 		keep upkeep.Retention
-		want [4]int
+		want [5]int
 	}{
-		"nothing": {upkeep.Retention{}, [4]int{all, all, all, all}},
+		"nothing": {upkeep.Retention{}, [5]int{all, all, all, all, all}},
 		"young": {upkeep.Retention{Runs: 3 * day, Logs: 3 * day, Deliveries: 3 * day, Executions: 3 * day},
-			[4]int{all, all, all, all}},
-		"runs":       {upkeep.Retention{Runs: day}, [4]int{1, 1, all, all}},
-		"logs":       {upkeep.Retention{Logs: day}, [4]int{all, 1, all, all}},
-		"deliveries": {upkeep.Retention{Deliveries: day}, [4]int{all, all, 1, all}},
-		"executions": {upkeep.Retention{Executions: day}, [4]int{all, all, all, 1}},
+			[5]int{all, all, all, all, all}},
+		"runs":       {upkeep.Retention{Runs: day}, [5]int{1, 1, all, all, 1}},
+		"logs":       {upkeep.Retention{Logs: day}, [5]int{all, 1, all, all, all}},
+		"deliveries": {upkeep.Retention{Deliveries: day}, [5]int{all, all, 1, all, all}},
+		"executions": {upkeep.Retention{Executions: day}, [5]int{all, all, all, 1, all}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +94,7 @@ func TestForget(t *testing.T) {
 				if err := s.upkeep.Forget(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				testkit.Equal(t, "runs, logs, deliveries, executions", s.kept(), test.want)
+				testkit.Equal(t, "runs, logs, deliveries, executions, tokens", s.kept(), test.want)
 			}
 		})
 	}
@@ -109,7 +111,8 @@ func TestForgetWhatIsGone(t *testing.T) {
 	if err := s.upkeep.Forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Equal(t, "runs, logs, deliveries, executions", s.kept(), [4]int{many + 1, many + 1, many + 1, 0})
+	testkit.Equal(t, "runs, logs, deliveries, executions, tokens", s.kept(),
+		[5]int{many + 1, many + 1, many + 1, 0, many + 1})
 }
 
 // Old records are looked for as often as the shortest-lived kind needs it, and at most each minute.

@@ -11,7 +11,7 @@ import (
 
 // Retention says how long finished records are kept; 0: for ever.
 type Retention struct {
-	Runs       time.Duration // with their steps and reports; the run of an accessible release stays
+	Runs       time.Duration // with their steps and reports; the run of an accessible release stays. Also expired tokens
 	Logs       time.Duration // of runs
 	Deliveries time.Duration
 	// with their logs, and jobs that are over; of a version's many, the oldest are deleted earlier
@@ -44,6 +44,7 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 		forget func(tx *store.Tx, ctx context.Context, before time.Time, limit int) (int, error)
 	}{
 		{"runs", u.Retention.Runs, (*store.Tx).ForgetRuns},
+		{"tokens", u.Retention.Runs, (*store.Tx).ForgetTokens},
 		{"logs", u.Retention.Logs, func(tx *store.Tx, ctx context.Context, before time.Time, limit int) (int, error) {
 			return tx.ForgetLogs(ctx, before, limit, why, now)
 		}},
