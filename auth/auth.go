@@ -52,8 +52,6 @@ type Tokens interface {
 	// Token returns the token with a secret: a NotFound error when there is none, and Unauthorized, as of the others,
 	// when it has expired.
 	Token(ctx context.Context, secret string, now time.Time) (landfall.Token, error)
-	// SessionToken returns the token of a session that has not ended, by the secret of its cookie, or a NotFound error.
-	SessionToken(ctx context.Context, secret string, now time.Time) (landfall.Token, error)
 	// VisitToken returns the token of somebody who signed in to see the releases at a host, or a NotFound error.
 	VisitToken(ctx context.Context, secret, host string, now time.Time) (landfall.Token, error)
 	// AppByName returns an app, also a deleted one, or a NotFound error.
@@ -87,28 +85,17 @@ func Scoped(ctx context.Context, tokens Tokens, secret string, scope landfall.Sc
 	return token, err
 }
 
-// Session returns the token of a browser that signed in, by the secret of its cookie. Unauthorized when nobody is
-// signed in.
-func Session(ctx context.Context, tokens Tokens, secret string, now time.Time) (landfall.Token, error) {
-	token, err := tokens.SessionToken(ctx, secret, now)
-	return token, signedIn(err)
-}
-
 // Visitor fails unless somebody signed in to see the releases at a host, by the secret of their cookie, and may read
 // the app. It asks each time: whoever signs out, or whose token is gone, is so at once.
 func Visitor(ctx context.Context, tokens Tokens, host, app, secret string, now time.Time) error {
 	token, err := tokens.VisitToken(ctx, secret, host, now)
-	if err := signedIn(err); err != nil {
-		return err
-	}
-	return MayRead(ctx, tokens, token, app)
-}
-
-func signedIn(err error) error {
 	if landfall.Is(err, landfall.NotFound) {
 		return landfall.Wrapf(op, landfall.Unauthorized, err, "nobody is signed in")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return MayRead(ctx, tokens, token, app)
 }
 
 // MayRead fails unless a token may read the app with a name: NotFound when it was deleted, Forbidden when it may not.

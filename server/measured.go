@@ -40,7 +40,7 @@ func (s *control) measured() http.Handler {
 		case err == nil:
 			answer(w, http.StatusForbidden, "The token lacks the scope read for the whole installation.")
 		case landfall.Is(err, landfall.Unauthorized):
-			challenge(w, "The token is not known.")
+			challenge(w, landfall.MessageOf(err))
 		default:
 			answer(w, http.StatusServiceUnavailable, "The token cannot be checked now.")
 		}

@@ -8,7 +8,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/metrics"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/testkit"
 )
 
@@ -71,5 +76,28 @@ func TestControlHost(t *testing.T) {
 		s.handler.ServeHTTP(w, r)
 		got := fmt.Sprintf("%d %s %q", w.Code, w.Header().Get("Content-Type"), w.Header().Get("Allow"))
 		testkit.Equal(t, test.request, got, fmt.Sprintf("%d %s %q", test.status, test.kind, test.allow))
+	}
+}
+
+// Whose token has expired reads why there are no metrics.
+func TestMetricsForExpiredToken(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t, storetest.SQLite(t))
+	err := db.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte("old")), Name: "prometheus",
+			Scope: landfall.ScopeRead, Expires: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &control{shared: &shared{state: &state{db: db, config: new(config)}},
+		serving: &serving{metrics: metrics.New(metrics.Config{})}}
+	for token, says := range map[string]string{"old": "the token prometheus expired on 2020-01-02", "x": "not known"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.measured().ServeHTTP(w, r)
+		testkit.Equal(t, "status", w.Code, http.StatusUnauthorized)
+		testkit.Contains(t, w.Body, says)
 	}
 }

@@ -23,18 +23,22 @@ const (
 	maxForm    = 64 << 10
 )
 
-// visitor returns the token of who asks: of the session's cookie, or as the API takes it. Unauthorized when there is
-// none that is known.
+// signInFirst is said to who brings nothing, or a session that is over.
+const signInFirst = "Sign in first."
+
+// visitor returns the token of who asks: of the session's cookie, or as the API takes it. Unauthorized, with why, when
+// there is none that is known.
 func (s *site) visitor(r *http.Request) (landfall.Token, error) {
-	var token landfall.Token
-	var err error = &landfall.Error{Op: "web", Kind: landfall.Unauthorized}
 	if secret := auth.BearerOf(r); secret != "" {
-		token, err = auth.Token(r.Context(), s.DB, secret)
-	} else if cookie, none := r.Cookie(cookieName); none == nil {
-		token, err = auth.Session(r.Context(), s.DB, cookie.Value, s.Now())
+		return auth.Token(r.Context(), s.DB, secret)
 	}
-	if landfall.Is(err, landfall.Unauthorized) {
-		return token, landfall.Wrapf("web", landfall.Unauthorized, err, "Sign in first.")
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return landfall.Token{}, landfall.Errorf("web", landfall.Unauthorized, signInFirst)
+	}
+	token, err := s.DB.SessionToken(r.Context(), cookie.Value, s.Now())
+	if landfall.Is(err, landfall.NotFound) {
+		err = landfall.Wrapf("web", landfall.Unauthorized, err, signInFirst)
 	}
 	return token, err
 }
@@ -75,11 +79,16 @@ type signIn struct {
 
 func (s *site) signInPage(w http.ResponseWriter, r *http.Request) {
 	to := local(r.URL.Query().Get("to"))
-	if _, err := s.visitor(r); err == nil {
+	_, err := s.visitor(r)
+	if err == nil {
 		goOn(w, to)
 		return
 	}
-	s.askToken(w, r, to, http.StatusOK, "")
+	problem := ""
+	if message := landfall.MessageOf(err); landfall.Is(err, landfall.Unauthorized) && message != signInFirst {
+		problem = message // for instance that the token has expired
+	}
+	s.askToken(w, r, to, http.StatusOK, problem)
 }
 
 func (s *site) askToken(w http.ResponseWriter, r *http.Request, to string, status int, problem string) {

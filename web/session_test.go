@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
 )
 
 // Whoever is not signed in is sent to sign in, and then to where they wanted to go.
@@ -42,6 +45,30 @@ func TestSignIn(t *testing.T) {
 	p.want(p.get("/apps/shop"), http.StatusOK)
 	p.pass(2 * 24 * time.Hour)
 	p.want(p.get("/apps/shop"), http.StatusSeeOther)
+}
+
+// Whose token has expired is told so, in place of being asked to sign in as if for the first time.
+func TestSignInAgain(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	const secret = "a token that ends in an hour, long enough"
+	p.update(func(tx *store.Tx) error {
+		return tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte(secret)), Name: "short",
+			Scope: landfall.ScopeRead, Created: noon, Expires: noon.Add(time.Hour)})
+	})
+	p.signIn(secret)
+	p.want(p.get("/"), http.StatusOK)
+	p.pass(time.Hour)
+	const says = "the token short expired on 2026-11-20"
+	a := p.get("/")
+	p.want(a, http.StatusSeeOther)
+	p.want(p.get(a.Header.Get("Location")), http.StatusOK, says, `role="alert"`)
+	p.want(p.post("/apps/shop/hold", nil), http.StatusUnauthorized, says)
+	p.cookie = nil
+	if a := p.get("/sign-in"); strings.Contains(a.body, `role="alert"`) {
+		t.Errorf("somebody who brings nothing is told of a problem: %s", a.body)
+	}
+	p.want(p.post("/apps/shop/hold", nil), http.StatusUnauthorized, "Sign in first.")
 }
 
 // Who signs out is signed out, also where the cookie was kept.
