@@ -43,6 +43,11 @@ func (t Token) Allows(scope Scope, app string) bool {
 	return t.Has(scope) && (!t.Bound() || app != "" && (t.App == app || slices.Contains(t.Apps, app)))
 }
 
+// AllowsNamespace reports whether the token has the scope for what a namespace has beside the apps of people.
+func (t Token) AllowsNamespace(scope Scope, namespace string) bool {
+	return t.Has(scope) && (!t.Bound() || t.Namespace == namespace)
+}
+
 // Within reports whether a token is valid for nothing for which the other one is not.
 func (t Token) Within(other Token) bool {
 	return !other.Bound() || t.App != "" && (t.App == other.App || slices.Contains(other.Apps, t.App)) ||

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -29,7 +30,9 @@ func (a *api) beginUpload(ctx context.Context, in *body[client.NewUpload]) (*bod
 	if id != "" {
 		id = strings.ToLower(idOf(id, "upload"))
 	}
-	return answer(uploadOf(a.Maker.Uploads.Begin(id, caller(ctx).Hash, in.Body.Size, in.Body.Digest)))
+	by := caller(ctx)
+	share := cmp.Or(by.App, by.Namespace)
+	return answer(uploadOf(a.Maker.Uploads.Begin(id, by.Hash, share, in.Body.Size, in.Body.Digest)))
 }
 
 // UploadPath names an upload.
@@ -95,7 +98,11 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		Key:        strings.ToLower(key), New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name,
 		Owner: ownerOf(ctx),
 		Allowed: func(app string) error {
-			if !caller(ctx).Allows(landfall.ScopeDeploy, app) {
+			allowed := caller(ctx).Allows(landfall.ScopeDeploy, app)
+			if app == "" {
+				allowed = caller(ctx).AllowsNamespace(landfall.ScopeDeploy, in.Namespace)
+			}
+			if !allowed {
 				return forbidden(landfall.ScopeDeploy, landfall.UnitID{Kind: u.kind, Name: in.Name}.String())
 			}
 			return nil
@@ -105,8 +112,7 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if made.Run != "" {
-		run, err := RunPath{made.Run}.find(ctx, u.api, landfall.ScopeRead)
-		c := u.runOf(ctx, run.Run, run.app.Name)
+		c, err := u.accepted(ctx, made.Run)
 		return &put[client.MadeVersion]{Status: http.StatusAccepted, Body: client.MadeVersion{Run: &c}}, err
 	}
 	row, err := u.DB.UnitInNamespace(ctx, in.Namespace, made.Version.Unit)
@@ -115,4 +121,14 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	}
 	shown, err := u.shown(ctx, row, made.Version)
 	return &put[client.MadeVersion]{Status: http.StatusCreated, Body: client.MadeVersion{Version: &shown}}, err
+}
+
+// accepted shows a run that the request made. Its app may be younger than what is known of the request's token.
+func (u units) accepted(ctx context.Context, id string) (client.Run, error) {
+	run, err := u.DB.Run(ctx, id)
+	if err != nil {
+		return client.Run{}, err
+	}
+	app, err := u.DB.App(ctx, run.App)
+	return u.runOf(ctx, run, app.Name), err
 }

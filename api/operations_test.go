@@ -26,6 +26,10 @@ type row struct {
 	// other is what a token of the needed scope gets that is good for another app only. With 200, it sees nothing of the
 	// shop.
 	other int
+
+	// bound is what a token of the needed scope gets that is good for the namespace; 0: the status of success. The others
+	// are about more than a namespace.
+	bound int
 }
 
 // usual are the elements of paths, where a row has no others.
@@ -57,6 +61,7 @@ func (r row) path(template string, changed ...string) string {
 func rows() []row {
 	const (
 		created, accepted, gone = http.StatusCreated, http.StatusAccepted, http.StatusNoContent
+		refused                 = http.StatusForbidden
 		seen, hidden, taken     = http.StatusOK, http.StatusNotFound, http.StatusConflict
 		read, invoke            = landfall.ScopeRead, landfall.ScopeInvoke
 		deploying, admin        = landfall.ScopeDeploy, landfall.ScopeAdmin
@@ -65,7 +70,8 @@ func rows() []row {
 		// The server, and apps.
 		{id: "status", scope: read, says: `"apps":3`, other: seen},
 		{id: "list-apps", scope: read, says: `"name":"shop"`, other: seen},
-		{id: "create-app", scope: admin, status: created, body: `{"name":"fresh-app"}`, says: `"name":"fresh-app"`},
+		{id: "create-app", scope: admin, bound: refused, status: created, body: `{"name":"fresh-app"}`,
+			says: `"name":"fresh-app"`},
 		{id: "show-app", scope: read, says: `"previous":"PREVIOUS"`, lost: []string{"app"}},
 		{id: "delete-app", scope: admin, query: "?force=true", says: `"deleted":`, lost: []string{"app"}},
 		{
@@ -78,8 +84,9 @@ func rows() []row {
 			lost: []string{"app"}},
 		{id: "set-keep-files", scope: admin, body: `{"keep_files":"30d"}`, says: `"keep_files":"30d"`, lost: []string{"app"}},
 		{id: "list-moves", scope: read, says: `"pointer":"live"`, lost: []string{"app"}},
-		{id: "list-deliveries", scope: admin, says: `"id":"delivery-1"`, lost: []string{"?app=nosuch"}},
-		{id: "show-delivery", scope: admin, with: "id=delivery-1", says: `"event":"ping"`, lost: []string{"id"}},
+		{id: "list-deliveries", scope: admin, bound: refused, says: `"id":"delivery-1"`, lost: []string{"?app=nosuch"}},
+		{id: "show-delivery", scope: admin, bound: refused, with: "id=delivery-1", says: `"event":"ping"`,
+			lost: []string{"id"}},
 		{id: "list-triggers", scope: read, says: `"name":"hello"`, lost: []string{"app"}},
 
 		// Versions of apps, and their releases.
@@ -160,8 +167,9 @@ func rows() []row {
 			says: `"name":"unneeded-dddddddd"`, lost: []string{"name", "version"}, other: hidden,
 		},
 		{
-			id: "make-version-of-functions", scope: deploying, status: created, with: "name=hello",
-			body: `{"description":"Again"}`, says: `"description":"Again"`, lost: []string{"name"},
+			id: "make-version-of-functions", scope: deploying, status: accepted, with: "name=by-hand",
+			body: `{"environment":"python","code":{"name":"a.py","literal":"cGFzcw=="}}`, says: `"state":"queued"`,
+			lost: []string{`name {"description":"Again"}`},
 		},
 		{id: "show-function", scope: read, says: `"name":"hello_master"`, lost: []string{"name"}, other: hidden},
 		{id: "delete-function", scope: deploying, with: "name=unneeded", says: `"name":"unneeded-dddddddd"`,
@@ -267,30 +275,36 @@ func rows() []row {
 		{id: "delete-secret", scope: deploying, status: gone, with: "secret=UNUSED_KEY", lost: []string{"app", "secret"}},
 		{id: "publish", scope: invoke, status: accepted, body: `{"order":1}`, says: `"sequence":1`, lost: []string{"app"}},
 		{id: "read-messages", scope: invoke, says: `"items":[]`, lost: []string{"app"}},
-		{id: "backup", scope: admin, says: "an archive"},
-		{id: "check", scope: admin, says: `{"done":`},
+		{id: "backup", scope: admin, bound: refused, says: "an archive"},
+		{id: "check", scope: admin, bound: refused, says: `{"done":`},
 
 		{
 			id: "begin-upload", scope: deploying, status: created,
 			body: `{"size":3,"digest":"sha256:` + strings.Repeat("a", 64) + `"}`, says: `"offset":0`, other: created,
 		},
-		{id: "show-upload", scope: deploying, with: "upload=" + uploadID, says: `"offset":1`, lost: []string{"upload"},
+		{id: "show-upload", scope: deploying, bound: hidden, with: "upload=" + uploadID, says: `"offset":1`,
+			lost:  []string{"upload"},
 			other: hidden},
-		{id: "send-part", scope: deploying, with: "upload=" + uploadID, query: "?offset=1", body: "b", says: `"offset":2`,
+		{id: "send-part", scope: deploying, bound: hidden, with: "upload=" + uploadID, query: "?offset=1",
+			body: "b", says: `"offset":2`,
 			lost: []string{"upload"}, other: hidden},
 
 		// What is below /ns.
 		{id: "list-tokens", scope: admin, says: `"name":"admin"`, other: seen},
-		{id: "create-token", scope: admin, status: created, body: `{"name":"ci","scope":"read"}`, says: `"token":"landfall_`,
+		{id: "create-token", scope: admin, bound: refused, status: created, body: `{"name":"ci","scope":"read"}`,
+			says: `"token":"landfall_`,
 			lost: []string{`{"name":"ci","scope":"read","app":"nosuch"}`, `{"name":"ci","scope":"read","namespace":"nosuch"}`}},
-		{id: "delete-token", scope: admin, status: gone, with: "token=invoke", lost: []string{"token"}, other: hidden},
+		{id: "delete-token", scope: admin, bound: hidden, status: gone, with: "token=invoke", lost: []string{"token"},
+			other: hidden},
 		{id: "list-plans", scope: admin, says: `"namespace":"bare"`, other: seen},
-		{id: "show-plan", scope: admin, with: "ns=bare", says: `"used":{"apps":0`, lost: []string{"ns"}, other: hidden},
-		{id: "set-plan", scope: admin, body: `{"apps":7}`, says: `"limits":{"apps":7}`, lost: []string{"ns"}},
+		{id: "show-plan", scope: admin, bound: hidden, with: "ns=bare", says: `"used":{"apps":0`, lost: []string{"ns"},
+			other: hidden},
+		{id: "set-plan", scope: admin, bound: refused, body: `{"apps":7}`, says: `"limits":{"apps":7}`, lost: []string{"ns"}},
 		{id: "list-namespaces", scope: read, says: `"name":"bare"`, other: seen},
-		{id: "show-namespace", scope: read, with: "ns=bare", says: `"name":"bare"`, lost: []string{"ns"}, other: hidden},
-		{id: "put-namespace", scope: admin, status: created, with: "ns=fresh", says: `"name":"fresh"`},
-		{id: "delete-namespace", scope: admin, status: gone, with: "ns=bare", lost: []string{"ns"}},
+		{id: "show-namespace", scope: read, bound: hidden, with: "ns=bare", says: `"name":"bare"`, lost: []string{"ns"},
+			other: hidden},
+		{id: "put-namespace", scope: admin, bound: refused, status: created, with: "ns=fresh", says: `"name":"fresh"`},
+		{id: "delete-namespace", scope: admin, bound: refused, status: gone, with: "ns=bare", lost: []string{"ns"}},
 		{id: "list-fn-apps", scope: read, says: `"name":"shop"`, lost: []string{"ns"}, other: seen},
 		{id: "show-fn-app", scope: read, says: `"currency":"EUR"`, lost: []string{"ns", "app"}, other: hidden},
 		{id: "put-fn-app", scope: deploying, body: `{"config":{"currency":"CHF"}}`, says: `"currency":"CHF"`,

@@ -83,6 +83,7 @@ func (a *api) createToken(ctx context.Context, in *struct{ Body client.NewToken 
 		}
 		t.Expires = now.Add(age.Duration())
 	}
+	note := outlived(&t, caller(ctx))
 	if n.App != "" {
 		app, err := a.app(ctx, n.App, landfall.ScopeAdmin)
 		if err != nil {
@@ -107,13 +108,35 @@ func (a *api) createToken(ctx context.Context, in *struct{ Body client.NewToken 
 			t = tokens[at]
 			return nil
 		}
-		if ofSettings(n.Name) || slices.ContainsFunc(tokens, func(t landfall.Token) bool { return t.Name == n.Name }) {
-			return landfall.Errorf("api", landfall.Conflict,
-				"there is a token with the name %s: choose another name, or delete it first", n.Name)
+		if err := untaken(ctx, n.Name, tokens); err != nil {
+			return err
 		}
 		return tx.PutToken(ctx, t)
 	})
-	return answer(client.MadeToken{Token: tokenOf(t, n.App), Text: text}, err)
+	return answer(client.MadeToken{Token: tokenOf(t, n.App), Text: text, Note: note}, err)
+}
+
+// outlived lets a new token end with the one that makes it, where it would end later, and says so.
+func outlived(t *landfall.Token, maker landfall.Token) (note string) {
+	if maker.Expires.IsZero() || !t.Expires.IsZero() && !t.Expires.After(maker.Expires) {
+		return ""
+	}
+	t.Expires = maker.Expires
+	return "it expires with the token " + maker.Name + ", which made it"
+}
+
+// untaken fails with Conflict when a token has a name. Of one that the request's token does not see, nothing more is
+// said.
+func untaken(ctx context.Context, name string, tokens []landfall.Token) error {
+	at := slices.IndexFunc(tokens, func(t landfall.Token) bool { return t.Name == name })
+	switch {
+	case at < 0 && !ofSettings(name):
+		return nil
+	case at < 0 || !tokens[at].Within(caller(ctx)):
+		return landfall.Errorf("api", landfall.Conflict, "the name is taken: choose another")
+	}
+	return landfall.Errorf("api", landfall.Conflict,
+		"there is a token with the name %s: choose another name, or delete it first", name)
 }
 
 // tokenText returns what is random in a token's text. For a request with a key it follows from that and from the

@@ -37,12 +37,19 @@ func (c *Call) tokenCommand() *cobra.Command {
 func (c *Call) tokenCreate() *cobra.Command {
 	var n client.NewToken
 	var scope, expires string
-	cmd := c.get("create NAME", "Make a token, and print it this once",
+	var cmd *cobra.Command
+	cmd = c.get("create NAME", "Make a token, and print it this once",
 		"landfall token create ci --scope deploy --app shop --expires 90d\n"+
 			"landfall token create dashboards --scope read --namespace team",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if scope == "" {
 				return Invalid("say with --scope what the token may do: read, invoke, deploy or admin")
+			}
+			for _, flag := range []string{"app", "namespace", "expires"} {
+				// A variable of a shell that is not set would make a token for everything, or for ever.
+				if f := cmd.Flags().Lookup(flag); f.Changed && f.Value.String() == "" {
+					return Invalid("--%s is empty; give it a value, or leave it out", flag)
+				}
 			}
 			n.Name, n.Scope, n.Expires = in["name"], landfall.Scope(scope), landfall.Age(expires)
 			return ask(ctx, cl, http.MethodPost, "/tokens", n, c.showMadeToken)
@@ -55,7 +62,8 @@ namespace: what belongs to the whole installation is closed to it then.`
 	cmd.Flags().StringVar(&scope, "scope", "", "what it may do: read, invoke, deploy or admin")
 	cmd.Flags().StringVar(&n.App, "app", "", "app for which alone it is valid (default all apps)")
 	cmd.Flags().StringVar(&n.Namespace, "namespace", "", "namespace for whose apps alone it is valid")
-	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 24h or 90d (default for ever)")
+	cmd.Flags().StringVar(&expires, "expires", "",
+		"how long it is valid, such as 24h or 90d (default as long as the token that makes it)")
 	return cmd
 }
 
@@ -67,6 +75,9 @@ func (c *Call) showMadeToken(made client.MadeToken) error {
 		}
 		t.Row("made the token " + made.Name + ": " + string(made.Scope) + " for " + validFor(made.Token) + until)
 		t.Row(made.Text)
+		if made.Note != "" {
+			t.Row("Note: " + made.Note)
+		}
 		t.Row("It is not shown again. It goes into LANDFALL_TOKEN, after Authorization: Bearer, or as git's password.")
 	})
 }

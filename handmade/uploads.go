@@ -30,18 +30,21 @@ type Uploads struct {
 // Upload is a file on its way.
 type Upload struct {
 	ID     string          `json:"id"`
-	Owner  landfall.Digest `json:"owner"`  // of whose token it is; nobody else's sees it
-	Digest landfall.Digest `json:"digest"` // of all of it
-	Size   int64           `json:"size"`   // of all of it
-	Offset int64           `json:"-"`      // how many bytes are here
+	Owner  landfall.Digest `json:"owner"`           // of whose token it is; nobody else's sees it
+	Share  string          `json:"share,omitempty"` // of the room that it is in; empty: whatever is left
+	Digest landfall.Digest `json:"digest"`          // of all of it
+	Size   int64           `json:"size"`            // of all of it
+	Offset int64           `json:"-"`               // how many bytes are here
 }
 
 // keep is how long an upload stays after its last part came.
 const keep = 24 * time.Hour
 
 // Begin makes room for a file. It has the given id, of the form of uploadID; for an empty one, a new one. When there is
-// one of that id, that is returned. Invalid when it is larger than one may be.
-func (u *Uploads) Begin(id string, owner landfall.Digest, size int64, digest landfall.Digest) (Upload, error) {
+// one of that id, that is returned. Invalid when it is larger than one may be; Unavailable when all room is taken, or
+// that of a share: all tokens for one app or namespace have one together, and the others have none for themselves ("").
+func (u *Uploads) Begin(id string, owner landfall.Digest, share string, size int64,
+	digest landfall.Digest) (Upload, error) {
 	const op landfall.Op = "handmade.Begin"
 	if _, err := landfall.ParseDigest(string(digest)); err != nil {
 		return Upload{}, err
@@ -59,10 +62,10 @@ func (u *Uploads) Begin(id string, owner landfall.Digest, size int64, digest lan
 	if err := u.sweep(); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
 	}
-	if err := u.checkRoom(size); err != nil {
+	if err := u.checkRoom(share, size); err != nil {
 		return Upload{}, err
 	}
-	up := Upload{ID: cmp.Or(id, strings.ToLower(rand.Text())), Owner: owner, Digest: digest, Size: size}
+	up := Upload{ID: cmp.Or(id, strings.ToLower(rand.Text())), Owner: owner, Share: share, Digest: digest, Size: size}
 	about, err := json.Marshal(up)
 	if err != nil {
 		return up, err
@@ -190,15 +193,16 @@ func (u *Uploads) work() (string, error) {
 	return os.MkdirTemp(u.Folder, "work-*")
 }
 
-// maxUnderWay is how many of the largest uploads may be under way at once.
-const maxUnderWay = 20
+// How many of the largest uploads may be under way at once, and how many of them in one share.
+const maxUnderWay, maxOfShare = 20, 5
 
 // checkRoom fails with Unavailable when the uploads that are under way leave no room for one of a size.
-func (u *Uploads) checkRoom(size int64) error {
+func (u *Uploads) checkRoom(share string, size int64) error {
 	entries, err := os.ReadDir(u.Folder)
 	if err != nil {
 		return err
 	}
+	all, shared := size, size
 	for _, entry := range entries {
 		id, isAbout := strings.CutSuffix(entry.Name(), aboutSuffix)
 		if !isAbout {
@@ -208,9 +212,12 @@ func (u *Uploads) checkRoom(size int64) error {
 		if err != nil && landfall.KindOf(err) != landfall.NotFound {
 			return err
 		}
-		size += up.Size
+		all += up.Size
+		if up.Share == share {
+			shared += up.Size
+		}
 	}
-	if size > maxUnderWay*u.MaxBytes {
+	if all > maxUnderWay*u.MaxBytes || share != "" && shared > maxOfShare*u.MaxBytes {
 		return landfall.Errorf("handmade.Begin", landfall.Unavailable, "too much is being sent already: try again later")
 	}
 	return nil

@@ -23,7 +23,7 @@ func TestUpload(t *testing.T) {
 	for i := range file {
 		file[i] = byte(rand.Uint32())
 	}
-	up := testkit.Must(uploads.Begin("", ada, int64(len(file)), landfall.DigestOf(file)))(t)
+	up := testkit.Must(uploads.Begin("", ada, "", int64(len(file)), landfall.DigestOf(file)))(t)
 	const tenths = 10
 	for n := 1; n <= tenths; n++ {
 		sent := min(len(file), len(file)*n/tenths+n%2)
@@ -58,15 +58,15 @@ func TestUploadRefused(t *testing.T) {
 	}}
 	digest := landfall.DigestOf([]byte("hello"))
 	for what, begin := range map[string]func() (handmade.Upload, error){
-		"too large":   func() (handmade.Upload, error) { return uploads.Begin("", ada, 11, digest) },
-		"empty":       func() (handmade.Upload, error) { return uploads.Begin("", ada, 0, digest) },
-		"no digest":   func() (handmade.Upload, error) { return uploads.Begin("", ada, 5, "") },
-		"half digest": func() (handmade.Upload, error) { return uploads.Begin("", ada, 5, "sha256:12") },
+		"too large":   func() (handmade.Upload, error) { return uploads.Begin("", ada, "", 11, digest) },
+		"empty":       func() (handmade.Upload, error) { return uploads.Begin("", ada, "", 0, digest) },
+		"no digest":   func() (handmade.Upload, error) { return uploads.Begin("", ada, "", 5, "") },
+		"half digest": func() (handmade.Upload, error) { return uploads.Begin("", ada, "", 5, "sha256:12") },
 	} {
 		_, err := begin()
 		testkit.Equal(t, what, landfall.KindOf(err), landfall.Invalid)
 	}
-	up := testkit.Must(uploads.Begin("", ada, 5, digest))(t)
+	up := testkit.Must(uploads.Begin("", ada, "", 5, digest))(t)
 	for _, id := range []string{"", "..", "../x", up.ID + ".json", "aaaaaaaaaaaaaaaaaaaaaaaaaa"} {
 		_, err := uploads.Find("", id)
 		testkit.Equal(t, "upload "+id, landfall.KindOf(err), landfall.NotFound)
@@ -81,9 +81,38 @@ func TestUploadRefused(t *testing.T) {
 	_, err = uploads.Find(ada, up.ID)
 	testkit.Equal(t, "after other bytes", landfall.KindOf(err), landfall.NotFound)
 
-	old := testkit.Must(uploads.Begin("", ada, 5, digest))(t)
+	old := testkit.Must(uploads.Begin("", ada, "", 5, digest))(t)
 	now = now.Add(25 * time.Hour)
-	testkit.Must(uploads.Begin("", ada, 5, digest))(t)
+	testkit.Must(uploads.Begin("", ada, "", 5, digest))(t)
 	_, err = uploads.Find(ada, old.ID)
 	testkit.Equal(t, "one that nobody went on with", landfall.KindOf(err), landfall.NotFound)
+}
+
+// Who has a share of the room cannot take the room of others.
+func TestUploadShares(t *testing.T) {
+	t.Parallel()
+	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 10, Now: time.Now}
+	digest := landfall.DigestOf(nil)
+	begin := func(owner landfall.Digest, share string) error {
+		_, err := uploads.Begin("", owner, share, 10, digest)
+		return err
+	}
+	full := func(what string, owner landfall.Digest, share string) {
+		t.Helper()
+		testkit.Equal(t, what, landfall.KindOf(begin(owner, share)), landfall.Unavailable)
+	}
+	for range 5 {
+		testkit.Equal(t, "in its share", begin(ada, "team"), nil)
+	}
+	full("a sixth of the share", ada, "team")
+	full("of another token of the share", ben, "team")
+	for range 5 {
+		testkit.Equal(t, "in another share", begin(ben, "shop"), nil)
+	}
+	full("in a share that another one fills", ben, "shop")
+	for range 10 {
+		testkit.Equal(t, "without a share", begin(ada, ""), nil)
+	}
+	full("beyond the room of all", ada, "")
+	full("in a share when nothing is left", ada, "blog")
 }

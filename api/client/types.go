@@ -618,9 +618,9 @@ type Token struct {
 type NewToken struct {
 	Name      string         `json:"name" example:"ci-shop"`
 	Scope     landfall.Scope `json:"scope" enum:"read,invoke,deploy,admin" doc:"deploy includes read; admin includes all"`
-	App       string         `json:"app,omitempty" doc:"valid for this app only; without namespace too: for all"`
-	Namespace string         `json:"namespace,omitempty" doc:"valid for the apps of this namespace only"`
-	Expires   landfall.Age   `json:"expires,omitempty" doc:"such as 24h or 90d from now; empty: never"`
+	App       string         `json:"app,omitempty" minLength:"1" doc:"valid for this app only; without namespace too: for all"`
+	Namespace string         `json:"namespace,omitempty" minLength:"1" doc:"valid for the apps of this namespace only"`
+	Expires   landfall.Age   `json:"expires,omitempty" minLength:"1" doc:"such as 24h or 90d from now; without: never; never later than the token that makes it"`
 }
 
 // MadeToken is a token that was made, with its text.
@@ -628,4 +628,5 @@ type MadeToken struct {
 	Token
 
 	Text string `json:"token" doc:"what is sent as a bearer token; it is shown in this answer alone"`
+	Note string `json:"note,omitempty" doc:"why it expires earlier than was asked for"`
 }
