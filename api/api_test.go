@@ -109,6 +109,7 @@ func TestOperations(t *testing.T) {
 		"more than the scope": moreThanTheScope,
 		"new tokens":          newTokens,
 		"a namespace's first": firstOfNamespace,
+		"what goes is named":  namesWhatGoes,
 		"misspelt":            misspelt,
 		"bare paths":          func(t *testing.T, w *world) { barePaths(t, s, w, all) },
 		"made or set":         func(t *testing.T, w *world) { madeOrSet(t, w, all) },

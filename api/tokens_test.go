@@ -80,3 +80,22 @@ func firstOfNamespace(t *testing.T, w *world) {
 	testkit.Equal(t, a.String(), a.status, http.StatusAccepted)
 	testkit.Contains(t, a, `"state":"queued"`)
 }
+
+// namesWhatGoes fails the test unless what is taken away for good is named: 0 is the latest version for reading alone.
+func namesWhatGoes(t *testing.T, w *world) {
+	t.Helper()
+	before, admin := w.state(), tokenOf(landfall.ScopeAdmin, "")
+	for _, r := range [][3]string{
+		{http.MethodDelete, "/api/v1/functions/hello/versions/0"},
+		{http.MethodDelete, "/api/v1/functions/unneeded/versions/0"},
+		{http.MethodDelete, "/api/v1/functions/unneeded/versions/0?dry_run=true"},
+		{http.MethodDelete, "/api/v1/packages/unneeded-pkg/versions/0"},
+		{http.MethodPost, "/api/v1/apps/shop/secrets/UNUSED_KEY/revoke", `{"version":"0"}`},
+	} {
+		wantProblem(t, w.ask(admin, r[0], r[1], r[2]), http.StatusBadRequest, "invalid", `"0" names no version of`,
+			"a number from 1")
+	}
+	testkit.Equal(t, "what is stored", w.state(), before)
+	a := w.ask(admin, http.MethodGet, "/api/v1/functions/hello/versions/0", "")
+	testkit.Equal(t, a.String(), a.status, http.StatusOK)
+}

@@ -147,6 +147,9 @@ func (editor *Editor) carryOut(ctx context.Context, d deletion) error {
 // selected returns the versions that a selector names. NotFound when there is none.
 func (d *deletion) selected(ctx context.Context, selector string) ([]landfall.Version, error) {
 	if selector != AllVersions {
+		if err := saysWhich(d.row.Unit, selector); err != nil {
+			return nil, err
+		}
 		v, err := versioning.Select(ctx, d.tx, d.row, selector)
 		return []landfall.Version{v}, err
 	}
@@ -155,6 +158,16 @@ func (d *deletion) selected(ctx context.Context, selector string) ([]landfall.Ve
 		err = landfall.Errorf("deploy.delete", landfall.NotFound, "%s has no version", d.row.Unit)
 	}
 	return versions, err
+}
+
+// saysWhich fails with Invalid for the selectors that mean the latest version without a word: they are for reading and
+// running. What is destroyed is named.
+func saysWhich(unit landfall.UnitID, selector string) error {
+	if selector != "" && selector != "0" {
+		return nil
+	}
+	return landfall.Errorf("deploy.saysWhich", landfall.Invalid,
+		"%q names no version of %s to take away; right would be a number from 1, a uid, or latest", selector, unit)
 }
 
 // addSelected adds the versions that a selector names; of a package those of its functions first.

@@ -203,6 +203,9 @@ func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, 
 		if err != nil {
 			return err
 		}
+		if err := saysWhich(row.Unit, selector); err != nil {
+			return err
+		}
 		if v, err = versioning.Select(ctx, tx, row, selector); err != nil {
 			return err
 		}
