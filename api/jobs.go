@@ -66,25 +66,34 @@ func crowded(count int, err error, what string) error {
 	return err
 }
 
-// usesIn says which jobs or webhooks a list shows: of a function, which may be empty, and of the apps for which the
-// token has a scope; nil: of all.
-func (a *api) usesIn(ctx context.Context, function string, scope landfall.Scope) (unit string, apps []string,
-	err error) {
+// usesShown says which jobs or webhooks a page has.
+type usesShown struct {
+	unit   string               // of one function; empty: of all
+	apps   []string             // for which the token has a scope; nil: all
+	before landfall.FunctionUse // the last of the page before
+}
+
+// usesIn says which jobs or webhooks a token with a scope is shown.
+func (a *api) usesIn(ctx context.Context, in *UsePaging, scope landfall.Scope) (u usesShown, err error) {
+	if u.before.Created, u.before.ID, err = readCursor(in.Cursor); err != nil {
+		return u, err
+	}
 	switch token := caller(ctx); {
 	case token.App != "":
-		apps = []string{token.App}
+		u.apps = []string{token.App}
 	case token.Namespace != "":
-		apps = append([]string{}, token.Apps...)
+		u.apps = append([]string{}, token.Apps...)
 	}
-	if function == "" {
-		return "", apps, nil
+	if in.Function == "" {
+		return u, nil
 	}
-	ref, err := a.named(ctx, client.FunctionName{Function: function}, scope)
+	ref, err := a.named(ctx, client.FunctionName{Function: in.Function}, scope)
 	if err != nil {
-		return "", nil, err
+		return u, err
 	}
 	row, err := a.DB.UnitInNamespace(ctx, ref.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
-	return row.ID, apps, err
+	u.unit = row.ID
+	return u, err
 }
 
 // UsePaging is a page of jobs or webhooks.
@@ -108,15 +117,11 @@ func (p JobPath) find(ctx context.Context, a *api, scope landfall.Scope) (landfa
 }
 
 func (a *api) listJobs(ctx context.Context, in *UsePaging) (*body[page[client.Job]], error) {
-	unit, apps, err := a.usesIn(ctx, in.Function, landfall.ScopeRead)
+	shown, err := a.usesIn(ctx, in, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
-	var before landfall.FunctionUse
-	if before.Created, before.ID, err = readCursor(in.Cursor); err != nil {
-		return nil, err
-	}
-	jobs, err := a.DB.Jobs(ctx, unit, apps, before, in.Limit+1)
+	jobs, err := a.DB.Jobs(ctx, shown.unit, shown.apps, shown.before, in.Limit+1)
 	return answer(pageOf(listOf(jobs, jobOf).Items, in.Limit, func(j client.Job) string {
 		return cursorOf(j.Created, j.ID)
 	}), err)

@@ -43,15 +43,11 @@ func (p WebhookPath) find(ctx context.Context, a *api, scope landfall.Scope) (la
 }
 
 func (a *api) listWebhooks(ctx context.Context, in *UsePaging) (*body[page[client.Webhook]], error) {
-	unit, apps, err := a.usesIn(ctx, in.Function, landfall.ScopeDeploy)
+	shown, err := a.usesIn(ctx, in, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
-	var before landfall.FunctionUse
-	if before.Created, before.ID, err = readCursor(in.Cursor); err != nil {
-		return nil, err
-	}
-	hooks, err := a.DB.FunctionHooks(ctx, unit, apps, before, in.Limit+1)
+	hooks, err := a.DB.FunctionHooks(ctx, shown.unit, shown.apps, shown.before, in.Limit+1)
 	return answer(pageOf(listOf(hooks, a.webhookOf).Items, in.Limit, func(h client.Webhook) string {
 		return cursorOf(h.Created, h.ID)
 	}), err)

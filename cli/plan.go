@@ -67,9 +67,9 @@ on counts. Functions count once for each live release, with the memory and the p
 }
 
 // parseLimit reads a limit of a plan; nil is none.
-func parseLimit(name, text string) (*int64, error) {
+func parseLimit(name, text string) (limit *int64, err error) {
 	if text == "none" {
-		return nil, nil //nolint:nilnil // no limit is a limit, too
+		return limit, nil
 	}
 	right, number, factor := "a number, or none", text, 1.0
 	switch name {
@@ -93,8 +93,7 @@ func parseLimit(name, text string) (*int64, error) {
 	if err != nil || n < 0 || n > 1<<60 || n != math.Trunc(n) {
 		return nil, Invalid("--%s is %q; right would be %s", name, text, right)
 	}
-	limit := int64(n)
-	return &limit, nil
+	return new(int64(n)), nil
 }
 
 func (c *Call) planShow(ctx context.Context, cl *client.Client, in Operands) error {

@@ -41,10 +41,11 @@ A visitor keeps the release that they got, by a cookie. The share grows by --ste
 the release becomes live. It returns by itself when it fails more often than live, by more than --threshold
 per cent of its requests, of which it needs 100. A push to production, a rollback or a promotion ends it.
 Schedules and queues stay with live. Without a release the command shows the canary that runs, or the last one.`
+	const weight, step, pause = 10, 20, 5 * time.Minute
 	f := cmd.Flags()
-	f.IntVar(&plan.Weight, "weight", 10, "percent of the visitors that get it at first") //nolint:mnd // the default
-	f.IntVar(&plan.Step, "step", 20, "percent more at each interval")                    //nolint:mnd // the default
-	f.DurationVar(&interval, "interval", 5*time.Minute, "between two steps")             //nolint:mnd // the default
+	f.IntVar(&plan.Weight, "weight", weight, "percent of the visitors that get it at first")
+	f.IntVar(&plan.Step, "step", step, "percent more at each interval")
+	f.DurationVar(&interval, "interval", pause, "between two steps")
 	f.IntVar(&threshold, "threshold", 1, "percent of failures that it may have more than live")
 	f.StringVar(&plan.Reason, "reason", "", "why; it is kept in the history")
 	f.BoolVar(&stop, "stop", false, "end the canary that runs")
