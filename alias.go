@@ -14,6 +14,8 @@ type Alias struct {
 	Shares []AliasShare `json:"shares"` // one or two; their percents sum to 100
 	Sticky Sticky       `json:"sticky,omitempty" doc:"by what a client is known, which stays on one version"`
 	Moved  time.Time    `json:"moved"`
+	// where the spec of production declares it, such as specs/app.yaml:12; empty: a person made it
+	Declared string `json:"declared,omitempty"`
 }
 
 // AliasShare is a version that gets some of the calls of an alias.

@@ -1,8 +1,12 @@
 package landfall
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // maxLabel is the length of one label of a host name (RFC 1035, section 2.3.4).
@@ -57,4 +61,32 @@ func ReleaseLabel(selector string) string { return Slug(selector, maxLabel) }
 func JoinedLabel(app, selector string) string {
 	const separator = "--"
 	return app + separator + Slug(selector, maxLabel-len(app)-len(separator))
+}
+
+// longestAlias is how long an alias may be: people read it in tables, and it is a part of addresses.
+const longestAlias = 100
+
+// UnfitName says why a text cannot name versions, as a label, an alias or a function tag; empty when it can.
+func UnfitName(name string) string {
+	switch {
+	case strings.Trim(name, ".") == "":
+		return "it has no letter"
+	case slices.Contains([]string{LivePointer, Latest, "all"}, name):
+		return fmt.Sprintf("%q is reserved", name)
+	case strings.Trim(name, "0123456789") == "":
+		return "digits alone are the number of a version"
+	case strings.HasPrefix(name, "sha256:"):
+		return "it would be taken for a digest"
+	case utf8.RuneCountInString(name) > longestAlias || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, isAliasSyntax):
+		return fmt.Sprintf("it has at most %d characters, without spaces, slashes, commas, = and control characters",
+			longestAlias)
+	}
+	return ""
+}
+
+// isAliasSyntax reports whether a character cannot be in an alias because of the syntax of commands:
+// VERSION=PERCENT,VERSION=PERCENT.
+func isAliasSyntax(r rune) bool {
+	return unicode.IsSpace(r) || unicode.In(r, unicode.C) || strings.ContainsRune("/,=?#%", r)
 }

@@ -57,6 +57,7 @@ type NewVersion struct {
 	UID         UID    `json:"uid,omitempty"` // empty, or one that the unit has already: that of the apply
 	Label       string `json:"label,omitempty"`
 	Description string `json:"description,omitempty"`
+	Tag         string `json:"tag,omitempty"` // a function tag that is to name it
 }
 
 // PullRequest is what releases need to know of a pull request.

@@ -60,11 +60,11 @@ func TestReferenceRoundTrip(t *testing.T) {
 // The words of the vocabulary that lists and loops rely on.
 func TestVocabulary(t *testing.T) {
 	t.Parallel()
-	// D-021: the moving parts are the tenant configuration, function configuration, to which secrets belong, and static
-	// assets, and nothing else
+	// D-021: the moving parts are the tenant configuration, function configuration, to which secrets, aliases and
+	// function tags belong, and static assets, and nothing else
 	if got, want := landfall.UnitKinds(), []landfall.UnitKind{
-		landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit, landfall.HTTPTrigger, landfall.TimeTrigger,
-		landfall.QueueTrigger, landfall.ConfigUnit, landfall.StaticUnit, landfall.SecretUnit,
+		landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit, landfall.AliasUnit,
+		landfall.FunctionTagUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger, landfall.ConfigUnit, landfall.StaticUnit, landfall.SecretUnit,
 	}; !slices.Equal(got, want) {
 		t.Errorf("kinds of units: got %v, want %v", got, want)
 	}

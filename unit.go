@@ -13,6 +13,8 @@ const (
 	TimeTrigger     UnitKind = "time-trigger"  //
 	QueueTrigger    UnitKind = "queue-trigger" //
 	StaticUnit      UnitKind = "static"        // one entry of "static:"; its name is its path
+	AliasUnit       UnitKind = "alias"         // its name is FUNCTION:ALIAS
+	FunctionTagUnit UnitKind = "function-tag"  //
 )
 
 // SecretUnit is the kind of a secret. A person sets it; it is in no spec.
@@ -24,8 +26,8 @@ const ConfigName = "config"
 // UnitKinds lists the kinds in the order in which lists and trackers show them: functions and packages first.
 func UnitKinds() []UnitKind {
 	return []UnitKind{
-		FunctionUnit, PackageUnit, EnvironmentUnit, HTTPTrigger, TimeTrigger, QueueTrigger, ConfigUnit, StaticUnit,
-		SecretUnit,
+		FunctionUnit, PackageUnit, EnvironmentUnit, AliasUnit, FunctionTagUnit, HTTPTrigger, TimeTrigger, QueueTrigger,
+		ConfigUnit, StaticUnit, SecretUnit,
 	}
 }
 

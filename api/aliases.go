@@ -118,7 +118,14 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 
 func (u units) deleteAlias(ctx context.Context, row store.Unit, in *AliasPath) (*struct{}, error) {
 	return nil, u.moveAlias(ctx, row, func(tx *store.Tx, row store.Unit) error {
-		if err := needlessLive(ctx, tx, row, in.Alias); err != nil {
+		a, err := versioning.AliasOf(ctx, tx, row, in.Alias)
+		if err == nil {
+			err = versioning.CheckUndeclaredAlias(row, a)
+		}
+		if err == nil {
+			err = needlessLive(ctx, tx, row, in.Alias)
+		}
+		if err != nil {
 			return err
 		}
 		return versioning.RemoveAlias(ctx, tx, row, in.Alias, caller(ctx).Name, u.Now())

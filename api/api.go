@@ -162,6 +162,7 @@ func Register(h huma.API, c Config) {
 	a.registerReleaseCanaries(h)
 	a.registerVersions(h)
 	a.registerAliases(h)
+	a.registerFunctionTags(h)
 	a.registerFiles(h)
 	a.registerKeeping(h)
 	a.registerMessages(h)

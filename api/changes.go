@@ -212,14 +212,15 @@ func (u units) deleteFunction(ctx context.Context, row store.Unit, in *struct {
 }
 
 func deletionOf(d deploy.Deletion, err error) (client.Deletion, error) {
-	c := client.Deletion{Versions: []client.DeletedVersion{}, Aliases: []string{}, Releases: []landfall.UID{},
-		Triggers: []landfall.UnitID{}}
+	c := client.Deletion{Versions: []client.DeletedVersion{}, Aliases: []string{}, Tags: []string{},
+		Releases: []landfall.UID{}, Triggers: []landfall.UnitID{}}
 	for _, v := range d.Versions {
 		c.Versions = append(c.Versions, client.DeletedVersion{Kind: v.Unit.Kind, Name: v.ObjectName(), Number: v.Number})
 	}
 	for _, a := range d.Aliases {
 		c.Aliases = append(c.Aliases, a.String())
 	}
+	c.Tags = append(c.Tags, d.Tags...)
 	c.Releases, c.Triggers = append(c.Releases, d.Releases...), append(c.Triggers, d.Triggers...)
 	return c, err
 }

@@ -107,7 +107,9 @@ func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUn
 		Subpath: t.Time.Subpath, Topic: t.Queue.Topic, RespTopic: t.Queue.RespTopic, ErrorTopic: t.Queue.ErrorTopic,
 		MaxRetries: t.Queue.MaxRetries, ContentType: t.Queue.ContentType,
 	}
-	if len(t.Weights) == 0 {
+	if shown.Tag = t.Tag; t.Tag != "" {
+		shown.Function = ""
+	} else if len(t.Weights) == 0 {
 		shown.Function = a.qualified(app.Namespace, t.Function)
 	} else {
 		shown.Weights = map[string]int{}
@@ -213,7 +215,10 @@ func (a *api) triggerFields(app landfall.App, kind landfall.UnitKind, t client.F
 
 // functionRef returns which function a trigger names, or which by weights, as specs have it.
 func (a *api) functionRef(app landfall.App, t client.FnTrigger) (map[string]any, error) {
-	if len(t.Weights) > 0 && t.Function == "" {
+	if t.Tag != "" && t.Function == "" && len(t.Weights) == 0 {
+		return map[string]any{"type": "tag", "name": t.Tag}, nil
+	}
+	if len(t.Weights) > 0 && t.Function == "" && t.Tag == "" {
 		weights := map[string]any{}
 		for written, percent := range t.Weights {
 			ref, err := a.reference(app.Namespace, written)
@@ -224,9 +229,9 @@ func (a *api) functionRef(app landfall.App, t client.FnTrigger) (map[string]any,
 		}
 		return map[string]any{"functionweights": weights}, nil
 	}
-	if len(t.Weights) > 0 || t.Function == "" {
-		return nil, landfall.Errorf("api", landfall.Invalid, "a trigger has a function or weights: function is NAME or "+
-			"NAME:VERSION, weights are for example {\"hello:1\": 90, \"hello:2\": 10}")
+	if len(t.Weights) > 0 || t.Function == "" || t.Tag != "" {
+		return nil, landfall.Errorf("api", landfall.Invalid, "a trigger has a function, weights or a tag: function is NAME "+
+			"or NAME:VERSION, weights are for example {\"hello:1\": 90, \"hello:2\": 10}")
 	}
 	ref, err := a.reference(app.Namespace, t.Function)
 	return map[string]any{"name": ref.Name, "version": ref.Selector}, err

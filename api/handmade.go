@@ -91,7 +91,7 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
 	defer cancel()
 	made, err := u.Maker.Make(working, handmade.Version{
-		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label,
+		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label, Tag: n.Tag,
 		Description: n.Description, Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
 		Code: (*handmade.Content)(n.Code), Source: (*handmade.Content)(n.Source),
 		Deployment: (*handmade.Content)(n.Deployment),

@@ -221,6 +221,20 @@ func rows() []row {
 		{id: "show-canary", scope: read, says: `"verdict":"start"`, lost: []string{"app", "canary"}},
 		{id: "delete-canary", scope: deploying, status: gone, lost: []string{"app", "canary"}},
 		{id: "list-moves-of-alias", scope: read, says: `"actor":"ada"`, lost: []string{"name"}, other: hidden},
+		{id: "list-function-tags", scope: read, says: `"name":"morning"`, other: seen},
+		{
+			id: "create-function-tag", scope: deploying, status: created, body: `{"name":"evening","functions":["hello:1"]}`,
+			says: `"functionref":[{"name":"hello"`, lost: []string{`{"name":"evening","functions":["nosuch"]}`,
+				`{"name":"evening","functions":["hello:nosuch"]}`}, other: hidden,
+		},
+		{id: "show-function-tag", scope: read, with: "tag=morning", says: `"actor":"ada"`, lost: []string{"tag"},
+			other: hidden},
+		{
+			id: "update-function-tag", scope: deploying, with: "tag=morning", body: `{"functions":["hello"]}`,
+			says: `"name":"morning"`, lost: []string{"tag", `{"functions":["hello:nosuch"]}`}, other: hidden,
+		},
+		{id: "delete-function-tag", scope: deploying, status: gone, with: "tag=morning", lost: []string{"tag"},
+			other: hidden},
 		{
 			id: "function-log", scope: read, query: "?follow=false", says: "a line of the log",
 			lost: []string{"name", "?follow=false&version=nosuch"}, other: hidden,

@@ -290,6 +290,11 @@ func (w *world) makeRecords() {
 		to := []versioning.Weight{{Selector: "1", Percent: 100}}
 		_, err = versioning.SetAlias(ctx, tx, row,
 			versioning.NewAlias{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
+		_, _, errTag := versioning.SetFunctionTag(ctx, tx, versioning.NewFunctionTag{
+			Namespace: landfall.DefaultNamespace, Name: "morning", Functions: []landfall.Reference{{Name: "hello"}},
+			Create: true, Actor: "ada", At: time.Now(),
+		})
+		err = errors.Join(err, errTag)
 		done := store.ExecutionRecord{Log: []string{"a line of the log\n"}, Execution: landfall.Execution{
 			ID: executionID, AppID: shopID, Namespace: landfall.DefaultNamespace, Function: "hello", Number: 1,
 			State: landfall.ExecutionSucceeded, Created: time.Now(), Started: time.Now(), Finished: time.Now(),
@@ -302,7 +307,7 @@ func (w *world) makeRecords() {
 		}
 		for _, id := range []landfall.UnitID{{Kind: landfall.FunctionUnit, Name: "unneeded"},
 			{Kind: landfall.PackageUnit, Name: "unneeded-pkg"}} {
-			err = errors.Join(err, idle(ctx, tx, id))
+			err = errors.Join(err, idle(ctx, tx, shopID, id))
 		}
 		use := landfall.FunctionUse{ID: jobID, Unit: row.ID, Number: 1, Created: time.Now(), Updated: time.Now()}
 		job := landfall.Job{FunctionUse: use, Pattern: "0 3 * * *", Next: time.Now().Add(time.Hour),
@@ -317,7 +322,7 @@ func (w *world) makeRecords() {
 // paced makes a function of the shop with two aliases, of which a canary moves one to the second version.
 func paced(ctx context.Context, tx *store.Tx) error {
 	id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: "paced"}
-	if err := idle(ctx, tx, id); err != nil {
+	if err := idle(ctx, tx, shopID, id); err != nil {
 		return err
 	}
 	row, err := tx.UnitInNamespace(ctx, landfall.DefaultNamespace, id)
@@ -347,9 +352,9 @@ func paced(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// idle makes a unit of the shop with a version that nothing needs.
-func idle(ctx context.Context, tx *store.Tx, id landfall.UnitID) error {
-	app, err := tx.App(ctx, shopID)
+// idle makes a unit of an app with a version that nothing needs.
+func idle(ctx context.Context, tx *store.Tx, of string, id landfall.UnitID) error {
+	app, err := tx.App(ctx, of)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,9 @@ func shownTrigger(u store.ServedUnit, firings map[string]store.Firing, moved []s
 	t, _ := spec.ReadTriggerVersion(u.Unit, u.Spec)
 	canary.MoveWeights(&t, u.Version, moved)
 	shown := client.Trigger{Kind: u.Unit.Kind, Name: u.Unit.Name, Version: u.Version, Function: t.Function.String()}
+	if t.Tag != "" {
+		shown.Function = "tag " + t.Tag
+	}
 	if len(t.Weights) > 0 {
 		var shares []string
 		for _, w := range t.Weights {
@@ -89,7 +92,7 @@ func shownTrigger(u store.ServedUnit, firings map[string]store.Firing, moved []s
 	case landfall.QueueTrigger:
 		shown.On = t.Queue.Topic
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
-		landfall.SecretUnit:
+		landfall.SecretUnit, landfall.AliasUnit, landfall.FunctionTagUnit:
 	}
 	return shown
 }

@@ -82,6 +82,9 @@ func inspect(ctx context.Context, tx *store.Tx, c *landfall.Canary) (stopped str
 		if landfall.Is(err, landfall.NotFound) {
 			return "the alias is gone", nil
 		}
+		if a.Declared != "" {
+			return "the alias is declared by now, at " + a.Declared + ", and pushes move it", err
+		}
 		shares := map[int64]int{}
 		for _, s := range a.Shares {
 			shares[s.Number] = s.Percent

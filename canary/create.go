@@ -94,6 +94,9 @@ func checkFree(ctx context.Context, tx *store.Tx, c landfall.Canary) error {
 // fromAlias finds the versions of a canary of an alias.
 func fromAlias(ctx context.Context, tx *store.Tx, c *landfall.Canary, n New) error {
 	row, alias, err := findAlias(ctx, tx, *c, n.Function)
+	if err == nil {
+		err = versioning.CheckUndeclaredAlias(row, alias)
+	}
 	if err != nil {
 		return err
 	}

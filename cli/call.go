@@ -79,7 +79,7 @@ func (c *Call) Tree() *cobra.Command {
 		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind()), c.unitCommand(packageKind()),
 		c.routeCommand(), c.triggerCommand(), c.canaryCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(),
 		c.tokenCommand(), c.jobCommand(), c.webhookCommand(),
-		c.planCommand(), c.collectCommand(),
+		c.planCommand(), c.collectCommand(), c.tagCommand(),
 		c.executionCommand(), c.completionCommand(), c.versionCommand(),
 	)
 	if c.Program.Commands != nil {

@@ -31,6 +31,7 @@ func proposals() map[string]proposal {
 		return all
 	})
 	triggers := listed("/apps/{app}/triggers", func(t client.Trigger) []string { return []string{t.Name} })
+	functionTags := listed(functionTagsPath, func(t client.FunctionTag) []string { return []string{t.Name} })
 	return map[string]proposal{
 		"app":       listed("/apps", func(a client.App) []string { return []string{a.Name} }),
 		"namespace": listed("/ns", func(n client.Namespace) []string { return []string{n.Name} }),
@@ -42,6 +43,9 @@ func proposals() map[string]proposal {
 		}),
 		"function":         functionKind().references,
 		"pkg":              packageKind().references,
+		"function tag":     functionTags,
+		"trigger tag":      functionTags,
+		"tag name":         functionTags,
 		"function name":    functionKind().references,
 		"function version": functionKind().versions,
 		"package name":     packageKind().references,
@@ -66,7 +70,10 @@ func proposals() map[string]proposal {
 // listed proposes the names of what a list of the API has; of a long one, of its first part. Names in braces stand for
 // operands: where one is missing, nothing is proposed.
 func listed[T any](path string, names func(T) []string) proposal {
-	const most = 200
+	most := 200
+	if slices.Contains([]string{"/apps/{app}/triggers", "/apps/{app}/secrets", "/functions/{name}/aliases"}, path) {
+		most = 0 // these lists have no pages
+	}
 	return func(ctx context.Context, cl *client.Client, in Operands, _ string) ([]string, error) {
 		elements := strings.Split(path[1:], "/")
 		for i, element := range elements {
@@ -77,7 +84,7 @@ func listed[T any](path string, names func(T) []string) proposal {
 			}
 		}
 		var query url.Values
-		if strings.HasPrefix(path, "/functions") || strings.HasPrefix(path, "/packages") {
+		if strings.HasPrefix(path, "/function") || strings.HasPrefix(path, "/packages") {
 			query = ofNamespace(in)
 		}
 		items, err := client.First[T](ctx, cl, pathOf(elements...), query, most)

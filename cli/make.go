@@ -49,6 +49,7 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 	flags.StringVar(&n.code, "code", "", "what runs as it is: a file, a zip archive, a folder, or the address of a file")
 	flags.StringVar(&n.Entrypoint, "entrypoint", "", "what of the code is called (default: as before)")
 	flags.StringVar(&n.Package, "pkg", "", "a package that there is, in place of code")
+	flags.StringVar(&n.Tag, "tag", "", "function tag that is to name the version; it is made if it is not there")
 	flags.StringVar(&n.version, "version", "", "with --pkg the version of the package, else the label of the new version")
 	return cmd
 }
@@ -221,5 +222,6 @@ func (c *Call) versionCreate(k unitKind) *cobra.Command {
 
 func (c *Call) functionCreate(k unitKind) *cobra.Command {
 	return c.makeCommand(k, "create NAME", "Make a function by hand",
-		"landfall function create hello --env nodejs --code hello.js", client.NewVersion{New: true})
+		"landfall function create hello --env nodejs --code hello.js\n"+
+			"landfall function create --name foo --env nodejs --code foo.js --tag v1.0.0", client.NewVersion{New: true})
 }

@@ -61,6 +61,12 @@ func (t *triggerFlags) route(cmd *cobra.Command) {
 
 // trigger returns what the flags say.
 func (t *triggerFlags) trigger(line string) (client.FnTrigger, error) {
+	if t.Tag != "" {
+		if len(t.functions)+len(t.weights) > 0 || t.version != "" {
+			return t.FnTrigger, Invalid("--tag %s says which functions and versions: leave --function and --version out", t.Tag)
+		}
+		return t.FnTrigger, nil
+	}
 	trigger := t.FnTrigger
 	switch {
 	case len(t.functions) == 0:
@@ -104,6 +110,7 @@ func (c *Call) showTrigger(t client.FnTrigger, app client.App) error {
 		table.field("kind", strings.TrimSuffix(string(t.Kind), "-trigger"))
 		table.field("app", app.Name)
 		table.field("function", t.Function)
+		table.field("tag", t.Tag)
 		for _, name := range slices.Sorted(maps.Keys(t.Weights)) {
 			table.field("function", fmt.Sprintf("%s %d %%", name, t.Weights[name]))
 		}
@@ -156,6 +163,7 @@ func (c *Call) triggerCreate() *cobra.Command {
 	cmd = c.getIn("create APP NAME", "Make a trigger of a function, and release the app with it",
 		"landfall trigger create shop hello --function hello --method GET --url /hello\n"+
 			"landfall trigger create shop hourly --function report --version 3 --cron '0 * * * *' --time-zone Europe/Berlin\n"+
+			"landfall trigger create shop nightly --tag nightly --cron '0 3 * * *'\n"+
 			"landfall trigger create shop orders --function bill:live --topic orders",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			trigger, err := t.trigger(cmd.UseLine())
@@ -178,6 +186,7 @@ func (c *Call) triggerCreate() *cobra.Command {
 	t.route(cmd)
 	cmd.Flags().StringVar(&t.Cron, "cron", "", "schedule: five fields, or six with seconds, or @hourly and the like")
 	cmd.Flags().StringVar(&t.TimeZone, "time-zone", "", "time zone of the schedule (default UTC)")
+	cmd.Flags().StringVar(&t.Tag, "tag", "", "with --cron: a function tag, all of whose functions are called")
 	cmd.Flags().StringVar(&t.Topic, "topic", "", "topic of the app's queue")
 	return cmd
 }

@@ -154,7 +154,7 @@ func (c *Call) delete(ctx context.Context, cl *client.Client, path string, query
 		if err := cl.Do(ctx, http.MethodDelete, path+"?"+dry.Encode(), nil, &all); err != nil {
 			return err
 		}
-		if len(all.Versions)+len(all.Aliases)+len(all.Releases) > 1 && !c.agreed(all) {
+		if len(all.Versions)+len(all.Aliases)+len(all.Tags)+len(all.Releases) > 1 && !c.agreed(all) {
 			return Invalid("nothing was deleted")
 		}
 	}
@@ -176,6 +176,9 @@ func deleted(t *Table, d client.Deletion) {
 	}
 	for _, alias := range d.Aliases {
 		t.Row("alias "+alias, "")
+	}
+	for _, tag := range d.Tags {
+		t.Row("its place in the function tag "+tag, "")
 	}
 	for _, v := range d.Versions {
 		t.Row(string(v.Kind)+" "+v.Name, strconv.FormatInt(v.Number, 10))

@@ -13,6 +13,9 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
+// functionTag is the kind of the holders that are function tags.
+const functionTag = "function tag"
+
 // AllVersions is the selector that names every version of a unit.
 const AllVersions = "all"
 
@@ -20,6 +23,7 @@ const AllVersions = "all"
 type Deletion struct {
 	Versions []landfall.Version   // of a package those of its functions first
 	Aliases  []landfall.Reference // of the function that is deleted
+	Tags     []string             // function tags that named it
 	Releases []landfall.UID       // that expire first
 	Triggers []landfall.UnitID    // of accessible releases, which named the function and lead nowhere from now on
 }
@@ -56,6 +60,9 @@ func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor 
 		func(ctx context.Context, d *deletion) error {
 			aliases, err := d.tx.Aliases(ctx, d.row.ID)
 			if err != nil {
+				return err
+			}
+			if d.Tags, err = d.tx.TagsOfUnit(ctx, d.row.ID); err != nil {
 				return err
 			}
 			for _, a := range aliases {
@@ -124,6 +131,14 @@ func (editor *Editor) carryOut(ctx context.Context, d deletion) error {
 	}
 	for _, a := range d.Aliases {
 		if err := versioning.RemoveAlias(ctx, d.tx, d.row, a.Selector, d.actor, now); err != nil {
+			return err
+		}
+	}
+	if d.whole {
+		if _, err := versioning.Untag(ctx, d.tx, d.row); err != nil {
+			return err
+		}
+		if _, err := ShowFunctionTags(ctx, d.tx, d.row.Namespace, d.Tags...); err != nil {
 			return err
 		}
 	}
@@ -234,7 +249,10 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 	for _, h := range holders {
 		release := landfall.UID(h.Name)
 		switch {
-		case h.Kind == "alias" && d.whole:
+		case (h.Kind == "alias" || h.Kind == functionTag) && d.whole:
+		case h.Kind == functionTag:
+			held = append(held, fmt.Sprintf("the function tag %s (landfall tag update %[1]s --function %s:VERSION)", h.Name,
+				row.Unit.Name))
 		case h.Kind == "alias":
 			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION)", h.Name,
 				row.Unit.Name))

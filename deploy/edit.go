@@ -134,6 +134,9 @@ func (e *edit) apply(
 		Beside: beside, New: made,
 	}
 	applied, err := apply.Versions(ctx, e.tx)
+	if err == nil {
+		err = TagVersions(ctx, e.tx, applied, made, Mover{Actor: e.actor, At: apply.At})
+	}
 	if err != nil {
 		return store.GroupUnit{}, err
 	}
@@ -288,7 +291,10 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 		if err := e.checkFunctions(t); err != nil {
 			return "", false, err
 		}
-		if d.Pinned, err = PinnedDigests(ctx, e.tx, e.app, t); err != nil {
+		if err := CheckTriggerTag(ctx, e.tx, e.app, t); err != nil {
+			return "", false, err
+		}
+		if d.Pinned, err = PinnedDigests(ctx, e.tx, e.app, t, nil); err != nil {
 			return "", false, err
 		}
 		added, err := e.put(ctx, d)
@@ -447,6 +453,13 @@ func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)",
 				e.app.Name, t.Name)
 		}
+	}
+	tags, err := e.tx.TagsOfUnit(ctx, f.UnitID)
+	if err != nil {
+		return err
+	}
+	if len(tags) > 0 {
+		return inUse("is named by the function tag %[1]s: let that name others first (landfall tag update %[1]s)", tags[0])
 	}
 	aliases, err := e.tx.Aliases(ctx, f.UnitID)
 	if err != nil || len(aliases) == 0 {

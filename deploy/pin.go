@@ -89,12 +89,13 @@ func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units
 }
 
 // PinnedDigests returns the digests of the versions that a trigger names by a fixed selector. It leaves out latest and
-// aliases, which move while the trigger does not change.
-func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App,
-	t spec.Trigger) ([]landfall.Digest, error) {
+// aliases, which move while the trigger does not change; declared are those of its spec, which need not be there yet.
+func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t spec.Trigger,
+	declared []spec.Alias) ([]landfall.Digest, error) {
 	var pinned []landfall.Digest
 	for _, ref := range t.References() {
-		if ref.Selector == landfall.Latest || ref.Selector == "" {
+		if ref.Selector == landfall.Latest || ref.Selector == "" || slices.ContainsFunc(declared,
+			func(a spec.Alias) bool { return a.Function == ref.Name && a.Name == ref.Selector }) {
 			continue
 		}
 		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
@@ -181,6 +182,37 @@ func addPinned(ctx context.Context, r pinnedReader, app landfall.App, ref landfa
 	number, err := strconv.ParseInt(content.Package.ResourceVersion, 10, 64)
 	pinned[store.UnitNumber{Unit: pkg.ID, Number: number}] = true
 	return err
+}
+
+// CheckTriggerTag fails unless there is the function tag that a trigger of an app names, if it names one, and the
+// trigger may call the functions: those of its app, and those that people made by hand. Its errors have a sentence
+// without a place.
+func CheckTriggerTag(ctx context.Context, r tagReader, app landfall.App, t spec.Trigger) error {
+	if t.Tag == "" {
+		return nil
+	}
+	named, err := versioning.FunctionTagOf(ctx, r, app.Namespace, t.Tag)
+	if err != nil {
+		return err
+	}
+	for _, f := range named.Functions {
+		owner, err := r.App(ctx, f.App)
+		if err != nil {
+			return err
+		}
+		if owner.ID != app.ID && !owner.OfNamespace() {
+			return landfall.Errorf("deploy.CheckTriggerTag", landfall.Invalid,
+				"the function tag %s names the function %s of the app %s: a trigger calls functions of its own app, and those "+
+					"that were made by hand", t.Tag, f.Name, owner.Name)
+		}
+	}
+	return nil
+}
+
+// tagReader is what CheckTriggerTag needs; the database and its transactions have it.
+type tagReader interface {
+	App(ctx context.Context, id string) (landfall.App, error)
+	FunctionTag(ctx context.Context, namespace, name string) (landfall.FunctionTag, error)
 }
 
 // remedy says what to do when a trigger names a version that does not exist: it must exist before the push.

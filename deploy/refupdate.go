@@ -110,6 +110,9 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 	if err := u.Tx.UpdateApp(ctx, *u.App); err != nil {
 		return err
 	}
+	if err := u.declare(ctx, by); err != nil {
+		return err
+	}
 	if !release {
 		return nil
 	}

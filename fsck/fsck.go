@@ -201,7 +201,8 @@ func (r *checkRun) version(ctx context.Context, app landfall.App, v landfall.Ver
 		return r.checkDigest(v, nil, f)
 	case landfall.SecretUnit:
 		return r.secret(v, f)
-	case landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
+	case landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger, landfall.AliasUnit,
+		landfall.FunctionTagUnit:
 	}
 	return nil // their digests depend on other units, which are not stored with them
 }

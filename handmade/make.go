@@ -46,6 +46,7 @@ type Version struct {
 	Namespace   string
 	Unit        landfall.UnitID // a function or a package
 	Label       string
+	Tag         string // of a function: the function tag that is to name the version
 	Description string
 	Environment string
 	Entrypoint  string // of a function
@@ -85,12 +86,17 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
+	if v.Tag != "" {
+		if err := m.checkTag(ctx, v); err != nil {
+			return Made{}, err
+		}
+	}
 	if v.hasContent() {
 		run, err := m.run(ctx, app, v, latest)
 		return Made{Run: run}, err
 	}
 	hand := deploy.HandVersion{
-		NewVersion:  landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description},
+		NewVersion:  landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description, Tag: v.Tag},
 		Environment: v.Environment, Entrypoint: v.Entrypoint, Unreleased: v.NoRelease || app.OfNamespace(),
 		Key: v.Key,
 	}
@@ -164,6 +170,27 @@ func (m *Maker) earlierOf(ctx context.Context, app landfall.App, row store.Unit,
 	return made, false, nil
 }
 
+// checkTag fails unless the caller may let the function tag name the version: of what it names already, each function
+// must be theirs to change.
+func (m *Maker) checkTag(ctx context.Context, v Version) error {
+	if err := versioning.CheckFunctionTag(v.Tag); err != nil {
+		return err
+	}
+	t, err := m.DB.FunctionTag(ctx, v.Namespace, v.Tag)
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	if err := versioning.CheckUndeclared(t); err != nil {
+		return err
+	}
+	for _, f := range t.Functions {
+		if err := v.Allowed(f.App); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (v Version) hasContent() bool { return v.Code != nil || v.Source != nil || v.Deployment != nil }
 
 // check fails with Invalid when what is said makes no sense by itself.
@@ -174,6 +201,8 @@ func (v Version) check() error {
 	switch isPackage := v.Unit.Kind == landfall.PackageUnit; {
 	case v.Package.Namespace != "" && v.Package.Namespace != v.Namespace:
 		return invalid("a function runs a package of its own namespace, and %s is of another", v.Package)
+	case isPackage && v.Tag != "":
+		return invalid("a function tag names versions of functions, and %s is a package", v.Unit.Name)
 	case isPackage && (v.Package.Name != "" || v.Entrypoint != ""):
 		return invalid("a package is made from archives: it has no package and no entry point")
 	case isPackage && !v.hasContent() && v.Environment+v.Build != "":
@@ -358,7 +387,8 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 			return err
 		}
 	}
-	c.versions = append(c.versions, landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description})
+	c.versions = append(c.versions, landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description,
+		Tag: v.Tag})
 	fields, err := packageFields(v, before)
 	if err != nil {
 		return err

@@ -43,7 +43,8 @@ func (p *Parcel) check() error {
 
 // checkUnit fails unless a unit is whole, and what it needs is in the document.
 func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
-	if u.Kind != landfall.StaticUnit && u.Kind != landfall.ConfigUnit {
+	if !slices.Contains([]landfall.UnitKind{landfall.StaticUnit, landfall.ConfigUnit, landfall.AliasUnit,
+		landfall.FunctionTagUnit}, u.Kind) {
 		if err := spec.CheckName(u.Name); err != nil {
 			return invalid("has a %s with a wrong name: %s", u.Kind, landfall.MessageOf(err))
 		}
@@ -69,18 +70,29 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 		if _, err = spec.ReadConfigVersion(u.Spec); err == nil && u.Name != landfall.ConfigName {
 			return invalid("has a configuration that is called %q", u.Name)
 		}
+	case landfall.AliasUnit, landfall.FunctionTagUnit:
+		var refs []landfall.Reference
+		if refs, err = spec.CheckNameVersion(u.ID(), u.Spec); err == nil {
+			return leads(u, refs, ids)
+		}
 	default:
 		var t spec.Trigger
 		if t, err = spec.ReadTriggerVersion(u.ID(), u.Spec); err == nil {
-			for _, ref := range t.References() {
-				if id := (landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}); !ids[id] {
-					return invalid("lacks the %s, to which the %s leads", id, u.ID())
-				}
-			}
+			return leads(u, t.References(), ids)
 		}
 	}
 	if err != nil {
 		return invalid("has a %s that cannot be read: %s", u.ID(), landfall.MessageOf(err))
+	}
+	return nil
+}
+
+// leads fails unless the functions to which a unit leads are in the document.
+func leads(u Unit, refs []landfall.Reference, ids map[landfall.UnitID]bool) error {
+	for _, ref := range refs {
+		if id := (landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}); !ids[id] {
+			return invalid("lacks the %s, to which the %s leads", id, u.ID())
+		}
 	}
 	return nil
 }

@@ -137,6 +137,14 @@ func (w *installation) declare(ctx context.Context) error {
 			}
 			d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)},
 				{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}}
+		case u.Kind == landfall.AliasUnit || u.Kind == landfall.FunctionTagUnit:
+			refs, err := spec.CheckNameVersion(u.ID(), u.Spec)
+			if err != nil {
+				return err
+			}
+			if d.Pinned, d.Holds, err = deploy.DeclaredPins(ctx, w.DB, w.app, refs); err != nil {
+				return err
+			}
 		case u.Kind.IsTrigger():
 			if err := w.trigger(ctx, u, &d); err != nil {
 				return err
@@ -167,8 +175,33 @@ func (w *installation) trigger(ctx context.Context, u Unit, d *versioning.Declar
 		return invalid("has a %s that is wrong: %s", u.ID(), landfall.MessageOf(err))
 	}
 	d.Spec = t.Spec
-	d.Pinned, err = deploy.PinnedDigests(ctx, w.DB, w.app, t)
+	aliases, tags, err := w.names()
+	if err == nil && !slices.Contains(tags, t.Tag) {
+		err = deploy.CheckTriggerTag(ctx, w.DB, w.app, t)
+	}
+	if err != nil {
+		return err
+	}
+	d.Pinned, err = deploy.PinnedDigests(ctx, w.DB, w.app, t, aliases)
 	return err
+}
+
+// names returns the aliases and the function tags that the parcel declares.
+func (w *installation) names() (aliases []spec.Alias, tags []string, err error) {
+	for _, u := range w.parcel.Document.Units {
+		if u.Kind == landfall.FunctionTagUnit {
+			tags = append(tags, u.Name)
+		}
+		if u.Kind != landfall.AliasUnit {
+			continue
+		}
+		a, err := spec.ReadAliasVersion(u.ID(), u.Spec)
+		if err != nil {
+			return nil, nil, err
+		}
+		aliases = append(aliases, a)
+	}
+	return aliases, tags, nil
 }
 
 // secretReader is what pinSecrets needs; the database and its transactions have it.

@@ -68,6 +68,11 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 	if err := k.checkPinned(ctx, tx, app, pushes); err != nil {
 		return err
 	}
+	if production && len(k.byHand) == 0 {
+		if err := deploy.CheckDeclared(ctx, tx, app, k.units); err != nil {
+			return err
+		}
+	}
 	group, units, err := k.group(ctx, tx, app, pushes, production)
 	if err != nil {
 		return err
@@ -194,6 +199,9 @@ func (k storedPlan) group(
 		App: app, UID: uid, Commit: k.run.Commit, Production: production, Units: k.units, Stored: k.stored, At: k.Now(),
 		Unreleased: wantNoRelease(pushes), StoreAgain: k.run.Rebuild, New: k.byHand}
 	units, err := apply.Versions(ctx, tx)
+	if err == nil {
+		err = deploy.TagVersions(ctx, tx, units, k.byHand, deploy.Mover{Actor: actorOf(pushes), At: apply.At})
+	}
 	if err != nil {
 		return landfall.Group{}, nil, err
 	}

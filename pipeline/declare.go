@@ -81,11 +81,18 @@ func (p plan) declare(ctx context.Context, files []landfall.File) ([]versioning.
 		}
 		declared = append(declared, d)
 	}
+	named, err := p.declareNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	declared = append(declared, named...)
 	for _, t := range p.spec.Triggers {
 		d := declaredObject(t.Kind, t.Object)
-		if d.Pinned, err = deploy.PinnedDigests(ctx, p.DB, p.app, t); err != nil {
-			return nil, &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
-				Message: t.Pos.String() + ": " + landfall.MessageOf(err)}
+		if err = p.checkNames(ctx, t); err == nil {
+			d.Pinned, err = deploy.PinnedDigests(ctx, p.DB, p.app, t, p.spec.Aliases)
+		}
+		if err != nil {
+			return nil, placed(t.Object, err)
 		}
 		declared = append(declared, d)
 	}
@@ -116,7 +123,7 @@ func (p plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 		p.logf("warning: %s", warning)
 	}
 	for _, u := range units {
-		if err := checkNames(u); err != nil {
+		if err := checkFileNames(u); err != nil {
 			return nil, err
 		}
 		p.statics[u.ID()] = u
@@ -126,8 +133,9 @@ func (p plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 	return declared, nil
 }
 
-// checkNames fails for a file to which no address can lead, because visitors' paths with such characters are refused.
-func checkNames(u assets.Unit) error {
+// checkFileNames fails for a file to which no address can lead, because visitors' paths with such characters are
+// refused.
+func checkFileNames(u assets.Unit) error {
 	for _, e := range u.Entries {
 		if strings.ContainsFunc(e.Path, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) {
 			return landfall.Errorf("pipeline.plan", landfall.Invalid,

@@ -48,7 +48,7 @@ func (a *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) 
 			objects = append(objects, object{a.Key, a.Digest})
 		}
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger,
-		landfall.QueueTrigger,
+		landfall.QueueTrigger, landfall.AliasUnit, landfall.FunctionTagUnit,
 		landfall.SecretUnit:
 	}
 	for _, o := range objects {

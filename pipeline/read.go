@@ -169,6 +169,12 @@ func (s source) checkNamespaces() error {
 	for _, t := range s.spec.Triggers {
 		objects = append(objects, t.Object)
 	}
+	for _, a := range s.spec.Aliases {
+		objects = append(objects, a.Object)
+	}
+	for _, t := range s.spec.FunctionTags {
+		objects = append(objects, t.Object)
+	}
 	for _, o := range objects {
 		if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace && o.Namespace != s.app.Namespace {
 			return landfall.Errorf("pipeline.read", landfall.Invalid,

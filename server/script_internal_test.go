@@ -22,11 +22,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/cli"
+	"landfall.dev/landfall/test/testkit"
 )
 
 var update = flag.Bool("update", false, "write what the scripts' cmp found into the scripts")
@@ -85,6 +87,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"server": runServer, "seed": seed, "commit": commit, "capture": capture, "names": nameUIDs,
 			"status": checkStatus, "http": checkHTTP, "json": checkJSON, "named": named, "expect": checkExpected,
+			"eventually": eventually,
 		},
 	})
 }
@@ -181,6 +184,26 @@ func checkStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("got exit code %d, want %d\n%s%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// eventually asks with a command until a line of its output is what it should be.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) > 1, "eventually PATTERN COMMAND ARG…")
+	wanted, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for late := time.After(testkit.Patience); ; {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if wanted.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			ts.Fatalf("nothing is like %s in\n%s", args[0], ts.ReadFile("stdout"))
+		}
 	}
 }
 

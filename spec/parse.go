@@ -59,6 +59,7 @@ func Parse(sources []Source, limits Limits) (*Spec, error) {
 	r.checkRoutes()
 	r.checkBounds()
 	r.checkCanaries()
+	r.checkAliases()
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -183,6 +184,10 @@ func (r *reader) sort() {
 	slices.SortFunc(s.Triggers, func(a, b Trigger) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), byName(a.Object, b.Object))
 	})
+	slices.SortFunc(s.Aliases, func(a, b Alias) int {
+		return cmp.Or(cmp.Compare(a.Function, b.Function), byName(a.Object, b.Object))
+	})
+	slices.SortFunc(s.FunctionTags, func(a, b FunctionTag) int { return byName(a.Object, b.Object) })
 	slices.SortFunc(s.Archives, func(a, b Archive) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Canaries, func(x, y Canary) int { return cmp.Compare(x.Name, y.Name) })
 }

@@ -100,6 +100,9 @@ func (d *document) object(n nodes, kindName string, content map[string]any) (Obj
 		d.warnf(n.at("metadata", "namespace"), "%s %s: namespace %s is refused by an apply unless it is the app's own",
 			kindName, o.Name, quote(o.Namespace))
 	}
+	if kindName == aliasKind { // whose name is its function's own
+		return o, true
+	}
 	if kindName != appKind {
 		return o, d.declare(pos, kindName, o.Name)
 	}

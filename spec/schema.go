@@ -51,6 +51,8 @@ const (
 	canaryKind      = "CanaryConfig"
 	archiveKind     = "ArchiveUploadSpec"
 	deploymentKind  = "DeploymentConfig"
+	aliasKind       = "Alias"
+	tagKind         = "FunctionTag"
 )
 
 // kinds returns every kind by its name. The field names of fission.io/v1 are those of Fission 1.x, including those of
@@ -65,6 +67,8 @@ func kinds() map[string]kind {
 		timeKind:        {fissionVersion, ofObject(true, timeFields()), readTrigger(landfall.TimeTrigger, timeKind)},
 		queueKind:       {fissionVersion, ofObject(true, queueFields()), readTrigger(landfall.QueueTrigger, queueKind)},
 		canaryKind:      {fissionVersion, ofObject(true, canaryFields()), readCanary},
+		aliasKind:       {ourVersion, ofObject(false, aliasFields()), readAlias},
+		tagKind:         {ourVersion, ofObject(false, functionTagFields()), readFunctionTag},
 		archiveKind:     {fissionVersion, archiveDocument(), nil},
 		deploymentKind:  {fissionVersion, field{}, nil},
 	}

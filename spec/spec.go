@@ -44,7 +44,9 @@ type Spec struct {
 	Functions    []Function
 	Packages     []Package
 	Environments []Environment
-	Triggers     []Trigger // by kind, then by name
+	Triggers     []Trigger     // by kind, then by name
+	Aliases      []Alias       `json:",omitempty"` // by function, then by name
+	FunctionTags []FunctionTag `json:",omitempty"`
 	Archives     []Archive
 	Canaries     []Canary
 	Warnings     []Problem // at most 1,000; a warning does not make the spec wrong
@@ -125,8 +127,10 @@ type Trigger struct {
 	Object
 	landfall.Trigger
 
-	Function landfall.Reference // zero when Weights decide
+	Function landfall.Reference // zero when Weights or Tag decide
 	Weights  []Weight           // sorted by function; they sum to 100
+	// of a time trigger: a function tag, all of whose functions are called; else empty
+	Tag string `json:",omitempty"`
 }
 
 // Canary is a CanaryConfig document: it moves the weights of an HTTP trigger.
@@ -135,7 +139,7 @@ type Canary struct {
 	Declared landfall.DeclaredCanary
 }
 
-// References returns the functions that the trigger names.
+// References returns the functions that the trigger names by themselves.
 func (t Trigger) References() []landfall.Reference {
 	var refs []landfall.Reference
 	if t.Function.Name != "" {

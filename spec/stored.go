@@ -214,6 +214,10 @@ func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, 
 		}
 		return t, nil
 	}
+	if s.Function.Type == byTag {
+		t.Tag = s.Function.Name
+		return t, nil
+	}
 	ref, err := landfall.ParseReference(s.Function.text())
 	t.Function = ref
 	return t, err

@@ -27,6 +27,7 @@ type functionSpec struct {
 const (
 	byName   = "name"
 	byWeight = "function-weights"
+	byTag    = "tag" // ours: of time triggers
 )
 
 // text returns the reference as one text.
@@ -122,7 +123,7 @@ func (s triggerSpec) trigger(kind landfall.UnitKind) (t landfall.Trigger, field 
 			ContentType: s.ContentType,
 		}
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
-		landfall.SecretUnit:
+		landfall.SecretUnit, landfall.AliasUnit, landfall.FunctionTagUnit:
 	}
 	return t, "", nil
 }
@@ -179,11 +180,30 @@ func (d *document) target(t *Trigger, f functionSpec, n nodes) {
 		t.Function, _ = d.function(n.at("spec", "functionref", "name"), who, f.text())
 	case byWeight:
 		d.weights(t, f.Weights, n)
+	case byTag:
+		d.tag(t, f, n)
 	case "":
 		d.problemf(at, "%s names no function (spec.functionref.name)", who)
 	default:
-		d.problemf(n.at("spec", "functionref", "type"), "functionref.type is %s; it must be %s or %s", quote(f.Type),
-			byName, byWeight)
+		d.problemf(n.at("spec", "functionref", "type"), "functionref.type is %s; it must be %s, %s or %s", quote(f.Type),
+			byName, byWeight, byTag)
+	}
+}
+
+// tag reads the function tag that a trigger names. Whether there is one, only the server knows.
+func (d *document) tag(t *Trigger, f functionSpec, n nodes) {
+	at := n.at("spec", "functionref")
+	switch {
+	case t.Kind != landfall.TimeTrigger:
+		d.problemf(at, "trigger %s names a function tag, which only a TimeTrigger can: it calls several functions, and "+
+			"gives nobody their answers", t.Name)
+	case f.Name == "":
+		d.problemf(at, "trigger %s names no function tag (spec.functionref.name)", t.Name)
+	case f.Version+f.Alias != "" || len(f.Weights) > 0:
+		d.problemf(at, "trigger %s names a function tag, which says the versions of its functions: leave version, alias and "+
+			"functionweights out", t.Name)
+	default:
+		t.Tag = f.Name
 	}
 }
 

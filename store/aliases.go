@@ -7,7 +7,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-const aliasQuery = `SELECT a.name, a.percent, v.number, v.uid, COALESCE(o.number, 0), COALESCE(o.uid, ''), a.moved, a.sticky
+const aliasQuery = `SELECT a.name, a.percent, v.number, v.uid, COALESCE(o.number, 0), COALESCE(o.uid, ''), a.moved, a.sticky,
+	a.declared
 	FROM aliases a
 	JOIN versions v ON v.unit = a.unit AND v.number = a.number
 	LEFT JOIN versions o ON o.unit = a.unit AND o.number = a.other`
@@ -17,7 +18,7 @@ func scanAlias(row scanner) (landfall.Alias, error) {
 	var first, other landfall.AliasShare
 	var moved int64
 	err := row.Scan(&a.Name, &first.Percent, &first.Number, &first.UID, &other.Number, &other.UID, &moved,
-		&a.Sticky)
+		&a.Sticky, &a.Declared)
 	a.Moved, a.Shares = timeOf(moved), []landfall.AliasShare{first}
 	if other.Number > 0 {
 		const all = 100
@@ -34,10 +35,11 @@ func (tx *Tx) PutAlias(ctx context.Context, unit string, a landfall.Alias) error
 		other = a.Shares[1].Number
 	}
 	return tx.exec(ctx, "store.PutAlias",
-		`INSERT INTO aliases (unit, name, number, percent, other, moved, sticky) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		`INSERT INTO aliases (unit, name, number, percent, other, moved, sticky, declared)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (unit, name) DO UPDATE SET number = excluded.number, percent = excluded.percent, other = excluded.other,
-		moved = excluded.moved, sticky = excluded.sticky`,
-		unit, a.Name, a.Shares[0].Number, a.Shares[0].Percent, other, micros(a.Moved), a.Sticky)
+		moved = excluded.moved, sticky = excluded.sticky, declared = excluded.declared`,
+		unit, a.Name, a.Shares[0].Number, a.Shares[0].Percent, other, micros(a.Moved), a.Sticky, a.Declared)
 }
 
 // DeleteAlias removes an alias.

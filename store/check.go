@@ -30,6 +30,14 @@ func rules() []rule {
 			WHERE a.live <> COALESCE(m.to_uid, '')`},
 		{"a tag names no release:", `SELECT a.name, t.release_uid, '', t.name FROM tags t JOIN apps a ON a.id = t.app
 			LEFT JOIN releases r ON r.app = t.app AND r.uid = t.release_uid WHERE r.uid IS NULL`},
+		{"an alias names a version that is not there: number", `SELECT '', '', u.kind || ' ' || u.name || ':' || al.name,
+			CAST(al.number AS TEXT) FROM aliases al JOIN units u ON u.id = al.unit
+			LEFT JOIN versions v ON v.unit = al.unit AND v.number = al.number
+			LEFT JOIN versions o ON o.unit = al.unit AND o.number = al.other
+			WHERE v.unit IS NULL OR (al.other > 0 AND o.unit IS NULL)`},
+		{"a function tag names a version that is not there:", `SELECT '', '', u.kind || ' ' || u.name, e.tag
+			FROM function_tag_entries e JOIN units u ON u.id = e.unit
+			LEFT JOIN versions v ON v.unit = e.unit AND v.number = e.number WHERE v.unit IS NULL`},
 		{"a release has no app version", `SELECT a.name, r.uid, '', '' FROM releases r JOIN apps a ON a.id = r.app
 			LEFT JOIN group_versions g ON g.app = r.app AND g.uid = r.uid WHERE g.uid IS NULL OR g.digest <> r.digest`},
 		{"a version that a release needs is gone, or is another one: number",

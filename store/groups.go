@@ -33,7 +33,8 @@ func scanGroup(row scanner) (landfall.Group, error) {
 type GroupUnit struct {
 	landfall.GroupUnit
 
-	UnitID string
+	UnitID   string
+	Declared string // of an alias or a function tag: where the commit declares it, such as specs/app.yaml:12
 }
 
 // CreateGroup stores a group version and its units.
@@ -57,8 +58,8 @@ func (tx *Tx) CreateGroup(ctx context.Context, g landfall.Group, units []GroupUn
 	}
 	for _, u := range units {
 		err := tx.exec(ctx, op,
-			`INSERT INTO group_units (app, grp, unit, number, uid, digest) VALUES ($1, $2, $3, $4, $5, $6)`,
-			g.App, g.UID, u.UnitID, u.Number, u.UID, u.Digest)
+			`INSERT INTO group_units (app, grp, unit, number, uid, digest, declared) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			g.App, g.UID, u.UnitID, u.Number, u.UID, u.Digest, u.Declared)
 		if err != nil {
 			return err
 		}
@@ -81,12 +82,13 @@ func (q queries) Group(ctx context.Context, app string, uid landfall.UID) (landf
 func (q queries) GroupUnits(ctx context.Context, app string, uid landfall.UID) ([]GroupUnit, error) {
 	return list(ctx, q, "store.GroupUnits", func(row scanner) (GroupUnit, error) {
 		var u GroupUnit
-		err := row.Scan(&u.UnitID, &u.Unit.Kind, &u.Unit.Name, &u.Number, &u.UID, &u.Digest)
+		err := row.Scan(&u.UnitID, &u.Unit.Kind, &u.Unit.Name, &u.Number, &u.UID, &u.Digest, &u.Declared)
 		return u, err
-	}, `SELECT gu.unit, u.kind, u.name, gu.number, gu.uid, gu.digest FROM group_units gu JOIN units u ON u.id = gu.unit
+	}, `SELECT gu.unit, u.kind, u.name, gu.number, gu.uid, gu.digest, gu.declared FROM group_units gu JOIN units u ON u.id = gu.unit
 		WHERE gu.app = $1 AND gu.grp = $2
-		ORDER BY CASE u.kind WHEN 'function' THEN 0 WHEN 'package' THEN 1 WHEN 'environment' THEN 2 WHEN 'http-trigger' THEN 3
-			WHEN 'time-trigger' THEN 4 WHEN 'queue-trigger' THEN 5 WHEN 'config' THEN 6 WHEN 'static' THEN 7 ELSE 8 END, u.name`,
+		ORDER BY CASE u.kind WHEN 'function' THEN 0 WHEN 'package' THEN 1 WHEN 'environment' THEN 2 WHEN 'alias' THEN 3
+			WHEN 'function-tag' THEN 4 WHEN 'http-trigger' THEN 5 WHEN 'time-trigger' THEN 6 WHEN 'queue-trigger' THEN 7
+			WHEN 'config' THEN 8 WHEN 'static' THEN 9 ELSE 10 END, u.name`,
 		app, uid)
 }
 
@@ -174,19 +176,23 @@ func (tx *Tx) MarkProduction(ctx context.Context, app string, group landfall.UID
 		AND id IN (SELECT gu.unit FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2)`, app, group)
 }
 
-// GroupComplete reports whether every version of a group version still exists.
+// GroupComplete reports whether every version of a group version still exists, and every one that its aliases and
+// function tags name.
 func (q queries) GroupComplete(ctx context.Context, app string, group landfall.UID) (bool, error) {
 	n, err := one(ctx, q, "store.GroupComplete", scanValue[int64],
 		`SELECT COUNT(*) FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2
-		AND NOT EXISTS (SELECT 1 FROM versions v WHERE v.unit = gu.unit AND v.number = gu.number)`, app, group)
+		AND (NOT EXISTS (SELECT 1 FROM versions v WHERE v.unit = gu.unit AND v.number = gu.number)
+			OR EXISTS (SELECT 1 FROM version_pins p WHERE p.unit = gu.unit AND p.number = gu.number AND NOT EXISTS
+			(SELECT 1 FROM versions t WHERE t.unit = p.target AND t.number = p.target_number)))`, app, group)
 	return n == 0, err
 }
 
 // ReplaceGroupUnits points a group version at new versions with the same digests, after the old ones were deleted.
 func (tx *Tx) ReplaceGroupUnits(ctx context.Context, g landfall.Group, units []GroupUnit) error {
 	for _, u := range units {
-		err := tx.exec(ctx, "store.ReplaceGroupUnits", `UPDATE group_units SET number = $4, uid = $5
-			WHERE app = $1 AND grp = $2 AND unit = $3 AND digest = $6`, g.App, g.UID, u.UnitID, u.Number, u.UID, u.Digest)
+		err := tx.exec(ctx, "store.ReplaceGroupUnits", `UPDATE group_units SET number = $4, uid = $5, declared = $7
+			WHERE app = $1 AND grp = $2 AND unit = $3 AND digest = $6`, g.App, g.UID, u.UnitID, u.Number, u.UID, u.Digest,
+			u.Declared)
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 
 // Holder is what keeps a version from being deleted.
 type Holder struct {
-	Kind string // release, canary, alias, job, webhook or execution
-	Name string // an alias's name, or the id of another one; of a canary that of its release
+	Kind string // release, canary, alias, function tag, job, webhook or execution
+	Name string // of an alias or a function tag its name, else an id; of a canary that of its release
 }
 
 // functionUses are the jobs that are not over and the webhooks, with the version that each names; 0: the latest.
@@ -23,8 +23,8 @@ func (q queries) FunctionUses(ctx context.Context, unit string) ([]Holder, error
 	}, `SELECT f.kind, f.id FROM `+functionUses+` f WHERE f.unit = $1 ORDER BY 1, 2`, unit)
 }
 
-// VersionHolders returns the accessible releases that have a version, the one of them whose canary runs, the aliases
-// that point to it, the jobs that are not over and the webhooks that name its number, and the executions that are not
+// VersionHolders returns the accessible releases that have a version or pin it, the one of them whose canary runs, the
+// aliases and function tags that name it, the jobs that are not over and the webhooks that name its number, and the executions that are not
 // over and use it, by kind and name; of the executions the oldest few.
 func (q queries) VersionHolders(ctx context.Context, unit string, number int64) ([]Holder, error) {
 	const most = 10
@@ -37,6 +37,10 @@ func (q queries) VersionHolders(ctx context.Context, unit string, number int64) 
 			JOIN release_canaries c ON c.app = gu.app AND c.release_uid = gu.grp AND c.ended = 0
 			WHERE gu.unit = $1 AND gu.number = $2
 		UNION SELECT f.kind, f.id FROM `+functionUses+` f WHERE f.unit = $1 AND f.number = $2
+		UNION SELECT 'release', pr.uid FROM version_pins p JOIN group_units pg ON pg.unit = p.unit AND pg.number = p.number
+			JOIN releases pr ON pr.app = pg.app AND pr.uid = pg.grp AND pr.expired = 0
+			WHERE p.target = $1 AND p.target_number = $2
+		UNION SELECT 'function tag', e.tag FROM function_tag_entries e WHERE e.unit = $1 AND e.number = $2
 		ORDER BY 1, 2`, unit, number)
 	if err != nil {
 		return nil, err

@@ -108,6 +108,13 @@ func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error 
 	if err := tx.revoke(ctx, op, `t.namespace = $1`, name); err != nil {
 		return err
 	}
+	for _, statement := range []string{ // what is left names nothing
+		`DELETE FROM function_tag_entries WHERE namespace = $1`, `DELETE FROM function_tags WHERE namespace = $1`,
+	} {
+		if err := tx.exec(ctx, op, statement, name); err != nil {
+			return err
+		}
+	}
 	if apps[0] > 0 {
 		return tx.exec(ctx, op, `UPDATE namespaces SET deleted = $2 WHERE name = $1`, name, at)
 	}

@@ -310,7 +310,7 @@ func testCollection(t *testing.T, open opener) {
 				testkit.Must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
 		}
 	})
-	t.Run("an alias holds its versions, and what they run with", func(t *testing.T) {
+	t.Run("an alias and a function tag hold their versions, and what they run with", func(t *testing.T) {
 		t.Parallel()
 		s, ctx := start(t, landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"}), t.Context()
 		var packages, page store.Unit
@@ -361,7 +361,21 @@ func testCollection(t *testing.T, open opener) {
 		testkit.Same(t, "held functions after it moved", held(s.unit), []int64{2})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteAlias(ctx, s.unit.ID, "prod") })
 		testkit.Same(t, "held when it is gone", held(s.unit), nil)
-		_, err := s.db.Alias(ctx, s.unit.ID, "prod")
+		tag := landfall.FunctionTag{Namespace: s.app.Namespace, Name: "nightly", Moved: s.app.Created, Actor: "ada",
+			Functions: []landfall.TaggedFunction{{Name: "hello", UID: functions[1].UID, Number: functions[1].Number,
+				Unit: s.unit.ID, App: s.app.ID}}}
+		update(t, s.db, func(tx *store.Tx) error { return tx.PutFunctionTag(ctx, tag) })
+		testkit.Same(t, "the function tag", testkit.Must(s.db.FunctionTag(ctx, s.app.Namespace, "nightly"))(t), tag)
+		testkit.Same(t, "functions that the tag holds", held(s.unit), []int64{2})
+		testkit.Same(t, "packages that the tag holds", held(packages), []int64{2})
+		testkit.Same(t, "static units that the tag holds", held(page), nil)
+		holders := testkit.Must(s.db.VersionHolders(ctx, s.unit.ID, functions[1].Number))(t)
+		testkit.Same(t, "holders", holders, []store.Holder{{Kind: "function tag", Name: "nightly"}})
+		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteFunctionTag(ctx, s.app.Namespace, "nightly") })
+		testkit.Same(t, "held when the tag is gone", held(s.unit), nil)
+		_, err := s.db.FunctionTag(ctx, s.app.Namespace, "nightly")
+		testkit.Kind(t, "a function tag that is gone", err, landfall.NotFound)
+		_, err = s.db.Alias(ctx, s.unit.ID, "prod")
 		testkit.Kind(t, "an alias that is gone", err, landfall.NotFound)
 	})
 	t.Run("the first record of a build's input wins", func(t *testing.T) {

@@ -16,6 +16,7 @@ type Tombstone struct {
 	Releases []landfall.UID   `json:"releases,omitempty"` // that were accessible
 	Tags     []landfall.Tag   `json:"tags,omitempty"`
 	Aliases  []DeletedAlias   `json:"aliases,omitempty"`
+	Entries  []DeletedEntry   `json:"function_tags,omitempty"`
 	Tokens   []landfall.Token `json:"tokens,omitempty"` // that were valid for this app only
 }
 
@@ -23,6 +24,13 @@ type Tombstone struct {
 type DeletedAlias struct {
 	Unit  string         `json:"unit"`
 	Alias landfall.Alias `json:"alias"`
+}
+
+// DeletedEntry is what a function tag named of a deleted app.
+type DeletedEntry struct {
+	Tag    string `json:"tag"`
+	Unit   string `json:"unit"`
+	Number int64  `json:"number"`
 }
 
 // Tombstone returns what the deletion of an app took away; false for an app that exists, and for one whose deletion
@@ -98,6 +106,7 @@ func (tx *Tx) ForgetContent(ctx context.Context, app string) error {
 	for _, statement := range []string{
 		`DELETE FROM function_jobs WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM function_hooks WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
+		`DELETE FROM version_pins WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM version_prefixes WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM versions WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM reservations WHERE prefix IN (SELECT prefix FROM prefixes WHERE app = $1)`,

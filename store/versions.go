@@ -212,10 +212,15 @@ const packageHolds = `EXISTS (SELECT 1 FROM units pu JOIN releases r ON r.app = 
 	JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid AND gu.unit = pu.id AND gu.digest = v.digest
 	WHERE pu.id = v.unit AND pu.kind = 'package')`
 
-// pinned are the versions to which something leads that is no release: an alias, a job that is not over, or a webhook.
+// pinned are the versions to which something leads that is no release: an alias, a function tag, a job that is not over,
+// or a webhook; and those that aliases and function tags name which an accessible release declares.
 const pinned = `(SELECT unit, number, other FROM aliases
 	UNION ALL SELECT unit, number, 0 FROM function_jobs WHERE number > 0 AND state IN ('running', 'paused')
-	UNION ALL SELECT unit, number, 0 FROM function_hooks WHERE number > 0)`
+	UNION ALL SELECT unit, number, 0 FROM function_hooks WHERE number > 0
+	UNION ALL SELECT unit, number, 0 FROM function_tag_entries
+	UNION ALL SELECT p.target, p.target_number, 0 FROM version_pins p
+		JOIN group_units pg ON pg.unit = p.unit AND pg.number = p.number
+		JOIN releases pr ON pr.app = pg.app AND pr.uid = pg.grp AND pr.expired = 0)`
 
 // pinHolds is true for a version v that is pinned, and for a version that such a version needs to run: its package,
 // environment, configuration and secrets, in the group version that made it.
@@ -226,8 +231,8 @@ const pinHolds = `(EXISTS (SELECT 1 FROM ` + pinned + ` al WHERE al.unit = v.uni
 	JOIN units au ON au.id = gu.unit
 	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
-// HeldVersion reports whether an accessible release, an alias, a job, a webhook or an execution that is not over holds
-// a version.
+// HeldVersion reports whether an accessible release, an alias, a function tag, a job, a webhook or an execution that is
+// not over holds a version.
 func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
 	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64],
 		`SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
@@ -243,10 +248,28 @@ func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bo
 // DeleteVersion removes a version and its pointers into the object store; a collection does the rest.
 func (tx *Tx) DeleteVersion(ctx context.Context, unit string, number int64) error {
 	const op landfall.Op = "store.DeleteVersion"
-	if err := tx.exec(ctx, op, `DELETE FROM version_prefixes WHERE unit = $1 AND number = $2`, unit, number); err != nil {
-		return err
+	for _, statement := range []string{
+		`DELETE FROM version_prefixes WHERE unit = $1 AND number = $2`,
+		`DELETE FROM version_pins WHERE unit = $1 AND number = $2`,
+	} {
+		if err := tx.exec(ctx, op, statement, unit, number); err != nil {
+			return err
+		}
 	}
 	return tx.exec(ctx, op, `DELETE FROM versions WHERE unit = $1 AND number = $2`, unit, number)
+}
+
+// PinVersions stores which versions of functions a version of a declared alias or function tag names.
+func (tx *Tx) PinVersions(ctx context.Context, unit string, number int64, targets []UnitNumber) error {
+	const op landfall.Op = "store.PinVersions"
+	err := tx.exec(ctx, op, `DELETE FROM version_pins WHERE unit = $1 AND number = $2`, unit, number)
+	for _, target := range targets {
+		if err == nil {
+			err = tx.exec(ctx, op, `INSERT INTO version_pins (unit, number, target, target_number) VALUES ($1, $2, $3, $4)`,
+				unit, number, target.Unit, target.Number)
+		}
+	}
+	return err
 }
 
 // UnitNumber names a version by its unit's id and its number.
@@ -273,8 +296,8 @@ const heldByNoOther = `NOT ` + pinHolds + `
 			WHERE vp.unit = v.unit AND vp.number = v.number)`
 
 // UnheldVersions returns some versions of an app that nothing keeps, those behind the one given: they left the spec, or
-// only branches other than production had them; and no accessible release, alias, job, webhook or unfinished execution
-// holds them.
+// only branches other than production had them; and no accessible release, alias, function tag, job, webhook or
+// unfinished execution holds them.
 func (q queries) UnheldVersions(ctx context.Context, app string, after UnitNumber, limit int) ([]UnitNumber, error) {
 	return list(ctx, q, "store.Unheld", scanUnitNumber,
 		`SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit

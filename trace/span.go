@@ -66,7 +66,7 @@ func triggeredBy(kind landfall.UnitKind) Attribute {
 	case landfall.QueueTrigger:
 		return semconv.FaaSTriggerPubSub
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
-		landfall.SecretUnit:
+		landfall.SecretUnit, landfall.AliasUnit, landfall.FunctionTagUnit:
 	}
 	return semconv.FaaSTriggerOther
 }

@@ -50,8 +50,13 @@ func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, b
 		return err
 	}
 	crashpoint.Here("delete.expired")
-	if was.Aliases, err = versioning.Unpublish(ctx, tx, app, by.Actor, by.At); err != nil {
+	if err := versioning.Unpublish(ctx, tx, app, by.Actor, by.At, &was); err != nil {
 		return err
+	}
+	for _, entry := range was.Entries {
+		if _, err := deploy.ShowFunctionTags(ctx, tx, app.Namespace, entry.Tag); err != nil {
+			return err
+		}
 	}
 	if err := tx.CancelWork(ctx, app, by.At); err != nil {
 		return err

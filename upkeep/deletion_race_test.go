@@ -79,6 +79,13 @@ func allRivals() []rival {
 				To: []versioning.Weight{{Selector: "1", Percent: 100}}, At: noon})
 			return err
 		}},
+		{"function tag", landfall.NotFound, "the function tag nightly",
+			func(ctx context.Context, r *rivals, tx *store.Tx) error {
+				_, _, err := versioning.SetFunctionTag(ctx, tx, versioning.NewFunctionTag{Namespace: r.row.Namespace,
+					Name: "nightly", Create: true, At: noon,
+					Functions: []landfall.Reference{{Name: r.row.Unit.Name, Selector: "1"}}})
+				return err
+			}},
 		{"release", landfall.Conflict, "the release first", func(ctx context.Context, r *rivals, tx *store.Tx) error {
 			g, err := tx.Group(ctx, accepttest.AppID, "first")
 			if err != nil {
@@ -179,7 +186,7 @@ func TestCollectionMeanwhile(t *testing.T) {
 	}
 }
 
-// wantNothingDangles fails the test when an alias or an accessible release points at a version that is not there.
+// wantNothingDangles fails the test when an alias, a function tag or an accessible release points at a version that is not there.
 func (r *rivals) wantNothingDangles() {
 	r.T.Helper()
 	db, ctx := r.Receiver.DB, r.T.Context()
@@ -190,6 +197,11 @@ func (r *rivals) wantNothingDangles() {
 	for _, a := range testkit.Must(db.Aliases(ctx, r.row.ID))(r.T) {
 		if !has(a.Shares[0].Number) {
 			r.T.Errorf("the alias %s is at a version that is gone", a) // V2
+		}
+	}
+	for _, name := range testkit.Must(db.TagsOfUnit(ctx, r.row.ID))(r.T) {
+		if tag := testkit.Must(db.FunctionTag(ctx, r.row.Namespace, name))(r.T); len(tag.Functions) == 0 {
+			r.T.Errorf("the function tag %s names a version that is gone", name) // V2
 		}
 	}
 	for _, of := range testkit.Must(db.AccessibleReleases(ctx, accepttest.AppID))(r.T) {

@@ -3,9 +3,7 @@ package versioning
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
-	"unicode"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
@@ -62,12 +60,9 @@ func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (l
 	return a, err
 }
 
-// maxAlias is how long an alias may be: people read it in tables, and it is a part of addresses.
-const maxAlias = 100
-
 // checkAlias returns an Invalid error unless name may be an alias of a function.
 func checkAlias(name string) error {
-	if why := unfit(name); why != "" {
+	if why := landfall.UnfitName(name); why != "" {
 		return invalidAlias("%q cannot be an alias: %s", name, why)
 	}
 	return nil
@@ -84,12 +79,6 @@ func checkAliasCount(ctx context.Context, tx *store.Tx, row store.Unit) error {
 			"%s has %d aliases, which is as many as may be: remove one first", row.Unit, len(aliases))
 	}
 	return err
-}
-
-// isAliasSyntax reports whether a character cannot be in an alias because of the syntax of commands:
-// VERSION=PERCENT,VERSION=PERCENT.
-func isAliasSyntax(r rune) bool {
-	return unicode.IsSpace(r) || unicode.In(r, unicode.C) || strings.ContainsRune("/,=?#%", r)
 }
 
 func invalidAlias(format string, args ...any) error {
@@ -124,15 +113,14 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 	case err != nil && (landfall.KindOf(err) != landfall.NotFound || !p.Create):
 		return old, err
 	}
+	if err := CheckUndeclaredAlias(row, old); err != nil {
+		return old, err
+	}
 	if p.Create {
 		if err := checkAlias(p.Name); err != nil {
 			return old, err
 		}
-		_, err := tx.VersionNamed(ctx, row.ID, p.Name)
-		if err == nil {
-			return old, invalidAlias("%q cannot be an alias: a version of the function is called so", p.Name)
-		}
-		if landfall.KindOf(err) != landfall.NotFound {
+		if err := checkFree(ctx, tx, row, p.Name); err != nil {
 			return old, err
 		}
 		if err := checkAliasCount(ctx, tx, row); err != nil {
@@ -154,6 +142,42 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 	}
 	return a, tx.CreateAliasMove(ctx, row.ID,
 		store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, Reason: p.Reason, At: p.At})
+}
+
+// CheckUndeclaredAlias returns a Conflict, with the place, for an alias that a spec declares: its pushes alone move it.
+func CheckUndeclaredAlias(row store.Unit, a landfall.Alias) error {
+	if a.Declared == "" {
+		return nil
+	}
+	return landfall.Errorf("versioning.SetAlias", landfall.Conflict,
+		"the alias %s of %s is declared at %s: change it there, and push to production", a.Name, row.Unit, a.Declared)
+}
+
+// versionNames is what CheckAliasName reads; a store's database and its transactions have it.
+type versionNames interface {
+	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
+	VersionNamed(ctx context.Context, unit, name string) (landfall.Version, error)
+}
+
+// CheckAliasName returns an Invalid error unless name may be an alias of a function of an app, which may be new.
+func CheckAliasName(ctx context.Context, r versionNames, app landfall.App, function, name string) error {
+	if err := checkAlias(name); err != nil {
+		return err
+	}
+	row, err := r.Unit(ctx, app, landfall.UnitID{Kind: landfall.FunctionUnit, Name: function})
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	return checkFree(ctx, r, row, name)
+}
+
+// checkFree returns an Invalid error when a version of a function has a name.
+func checkFree(ctx context.Context, r versionNames, row store.Unit, name string) error {
+	_, err := r.VersionNamed(ctx, row.ID, name)
+	if err == nil {
+		return invalidAlias("%q cannot be an alias: a version of the function is called so", name)
+	}
+	return landfall.Ignore(err, landfall.NotFound)
 }
 
 // shares finds the versions to which an alias will point.
@@ -201,27 +225,41 @@ func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor 
 }
 
 // Unpublish takes the functions and packages of a deleted app out of its namespace, and removes the aliases of its
-// functions, which it returns.
+// functions and what function tags name of them, which it notes in was.
 func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string,
-	at time.Time) (aliases []store.DeletedAlias, err error) {
+	at time.Time, was *store.Tombstone) error {
 	owned, err := tx.UnitsOf(ctx, app.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, row := range owned {
 		if row.Unit.Kind != landfall.FunctionUnit {
 			continue
 		}
+		entries, err := Untag(ctx, tx, row)
+		if err != nil {
+			return err
+		}
+		was.Entries = append(was.Entries, entries...)
 		found, err := tx.Aliases(ctx, row.ID)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, a := range found {
 			if err := RemoveAlias(ctx, tx, row, a.Name, actor, at); err != nil {
-				return nil, err
+				return err
 			}
-			aliases = append(aliases, store.DeletedAlias{Unit: row.ID, Alias: a})
+			was.Aliases = append(was.Aliases, store.DeletedAlias{Unit: row.ID, Alias: a})
 		}
 	}
-	return aliases, tx.FreeNames(ctx, app.ID)
+	declared, err := tx.DeclaredFunctionTags(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	for _, name := range declared { // of functions that it had
+		if err := tx.DeleteFunctionTag(ctx, app.Namespace, name); err != nil {
+			return err
+		}
+	}
+	return tx.FreeNames(ctx, app.ID)
 }

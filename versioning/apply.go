@@ -84,8 +84,15 @@ func (a *Apply) Versions(ctx context.Context, tx *store.Tx) ([]store.GroupUnit, 
 		if err != nil {
 			return nil, err
 		}
-		inForce[u.Unit] = store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{
-			Unit: u.Unit, UID: v.UID, Number: v.Number, Digest: v.Digest}}
+		made := store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: u.Unit, UID: v.UID, Number: v.Number,
+			Digest: v.Digest}}
+		if u.Unit.Kind == landfall.AliasUnit || u.Unit.Kind == landfall.FunctionTagUnit {
+			made.Declared = u.Where
+			if err := tx.PinVersions(ctx, row.ID, v.Number, u.Holds); err != nil {
+				return nil, err
+			}
+		}
+		inForce[u.Unit] = made
 	}
 	units := make([]store.GroupUnit, 0, len(a.Units))
 	for _, u := range a.Units {

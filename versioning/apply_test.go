@@ -428,8 +428,7 @@ func TestOwners(t *testing.T) {
 		second := openShop(t, first.db, "zoo")
 		first.must(t, change{uid: uid, units: units("1")})
 		first.update(t, func(tx *store.Tx) error {
-			_, err := versioning.Unpublish(t.Context(), tx, first.app, "me", noon)
-			return err
+			return versioning.Unpublish(t.Context(), tx, first.app, "me", noon, &store.Tombstone{})
 		})
 		second.must(t, change{uid: aub, units: units("2")})
 		// V3: a number means one version for ever, also where the name is another app's by now

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
 )
 
 // ruleSet is the beginning of every digest, so that a new default of ours does not change every unit's digest.
@@ -24,7 +25,9 @@ type Declared struct {
 	// Content names the unit's bytes in canonical form, so it is equal for equal files. It is nil for units without
 	// files.
 	Content []byte
-	Where   string // "specs/app.yaml:12", for errors
+	// Holds are the versions that the unit names by a selector other than latest, where it is the unit that holds them.
+	Holds []store.UnitNumber
+	Where string // "specs/app.yaml:12", for errors
 }
 
 // Unit is a declared unit with its digest.

@@ -33,7 +33,8 @@ func commits() *rapid.Generator[[]versioning.Declared] {
 					for _, of := range []landfall.UnitKind{landfall.PackageUnit, landfall.EnvironmentUnit} {
 						d.Refs = append(d.Refs, unit(of, rapid.StringMatching("[a-c]{1,2}").Draw(t, "reference")))
 					}
-				case landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
+				case landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger, landfall.AliasUnit,
+					landfall.FunctionTagUnit:
 					if rapid.Bool().Draw(t, "pinned") {
 						d.Pinned = []landfall.Digest{landfall.DigestOf([]byte(text.Draw(t, "pin")))}
 					}

@@ -60,6 +60,7 @@ type FnTrigger struct {
 	Kind        landfall.UnitKind `json:"kind,omitempty" enum:"http-trigger,time-trigger,queue-trigger" doc:"absent: what cron, topic or url say"`
 	Function    string            `json:"function,omitempty" doc:"NAME or NAME:VERSION, also with SERVER/NAMESPACE/ before it"`
 	Weights     map[string]int    `json:"weights,omitempty" doc:"in place of function: up to two versions, and how many percent of the events each gets"`
+	Tag         string            `json:"tag,omitempty" doc:"of a time-trigger, in place of function: a function tag, all of whose functions are called"`
 	Config      map[string]string `json:"config,omitempty" doc:"over the app's"`
 	Resources   ResourceConfig    `json:"resources" required:"false" doc:"over the function's"`
 	Annotations map[string]any    `json:"annotations,omitempty" doc:"notes that change nothing"`

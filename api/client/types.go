@@ -332,6 +332,7 @@ type NewVersion struct {
 	Build          string   `json:"buildcmd,omitempty"`
 	New            bool     `json:"new,omitempty" doc:"refused when there is a version already"`
 	Update         bool     `json:"update,omitempty" doc:"refused when there is none yet"`
+	Tag            string   `json:"tag,omitempty" doc:"of a function: the function tag that is to name the version; it is made if it is not there"`
 	NoRelease      bool     `json:"no_release,omitempty" doc:"no release of the app that owns it is made with it"`
 }
 
@@ -367,8 +368,9 @@ type Upload struct {
 type Deletion struct {
 	Versions []DeletedVersion  `json:"versions"`
 	Aliases  []string          `json:"aliases"`
-	Releases []landfall.UID    `json:"releases"` // that expired first
-	Triggers []landfall.UnitID `json:"triggers"` // of accessible releases, which lead nowhere from now on
+	Tags     []string          `json:"function_tags"` // that named it
+	Releases []landfall.UID    `json:"releases"`      // that expired first
+	Triggers []landfall.UnitID `json:"triggers"`      // of accessible releases, which lead nowhere from now on
 }
 
 // DeletedVersion is a version that was deleted, or would be.
@@ -392,7 +394,7 @@ type Trigger struct {
 	Kind     landfall.UnitKind `json:"kind" enum:"http-trigger,time-trigger,queue-trigger"`
 	Name     string            `json:"name"`
 	Version  landfall.UID      `json:"version"`
-	Function string            `json:"function" doc:"the function that it names, with the version if it is not the latest; several with their percentages"`
+	Function string            `json:"function" doc:"the function that it names, with the version if it is not the latest; several with their percentages; tag NAME for all functions of a function tag"`
 	On       string            `json:"on" doc:"what fires it: methods and address (with /* for all below it), cron expression and time zone, or topic"`
 	Access   string            `json:"access,omitempty" enum:"public,token,signed-in" doc:"of an http trigger: who may call it"`
 	Next     *time.Time        `json:"next,omitempty" doc:"of a time trigger: when it is due next"`
@@ -469,6 +471,9 @@ type CheckLine struct {
 
 // Alias is a name for a version of a function, or for two with weights.
 type Alias = landfall.Alias
+
+// FunctionTag is a name for versions of several functions.
+type FunctionTag = landfall.FunctionTag
 
 // AliasMove is one move of an alias. From is empty when it was new, To when it was removed.
 type AliasMove struct {

@@ -73,9 +73,11 @@ func (h *Events) calls(may func(app string) bool, e event.Event) []call {
 		if !may(t.App) {
 			continue
 		}
-		own := e
-		own.Context = e.Context.Clone()
-		calls = append(calls, call{Call: function.Call{Function: t.Draw(), Trigger: t, Event: own}})
+		for _, f := range t.Targets() {
+			own := e
+			own.Context = e.Context.Clone()
+			calls = append(calls, call{Call: function.Call{Function: f, Trigger: t, Event: own}})
+		}
 	}
 	if err == nil && len(calls) == 0 {
 		err = landfall.Wrapf("invoke.Events", landfall.NotFound, errNoTrigger,

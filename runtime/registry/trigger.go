@@ -29,6 +29,9 @@ type Trigger struct {
 
 	Sticky   landfall.Sticky // by what a client is known, which stays on one of Shares
 	StickyID string          // of what has the weights
+
+	Tag    string               // in place of Function: the function tag that it names
+	Tagged []*landfall.Function // what Tag names: each gets every event; nil stands for one of another app
 }
 
 // Share is a function that gets some of the events of a trigger.
@@ -75,9 +78,18 @@ func (t *Trigger) ChooseFor(key string) *landfall.Function {
 	return t.Choose(int(binary.BigEndian.Uint64(sum[:]) % percent))
 }
 
+// Targets returns the functions that get an event: all of a function tag, else the one that is drawn; nil stands for
+// one that cannot be called.
+func (t *Trigger) Targets() []*landfall.Function {
+	if len(t.Tagged) > 0 {
+		return t.Tagged
+	}
+	return []*landfall.Function{t.Draw()}
+}
+
 // Functions returns the functions that the trigger leads to and that are not gone.
 func (t *Trigger) Functions() []*landfall.Function {
-	var all []*landfall.Function
+	all := slices.DeleteFunc(slices.Clone(t.Tagged), func(f *landfall.Function) bool { return f == nil })
 	for _, share := range slices.Concat(t.Shares, []Share{{Function: t.Function}}) {
 		if share.Function != nil {
 			all = append(all, share.Function)

@@ -46,6 +46,12 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t *registry.Trigg
 // call is Serve, with a writer that notes what is answered where that is traced.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, who landfall.Access, as Format) {
 	h := w.Header()
+	if t.Tag != "" {
+		if s.config.Guard.Admit(w, r, t.AppName, who) != access.Nobody {
+			page.Write(w, r, pageTag(t.Tag))
+		}
+		return
+	}
 	f := s.choose(w, r, t)
 	if f == nil {
 		page.Write(w, r, pageNoVersion())

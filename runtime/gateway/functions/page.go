@@ -30,6 +30,12 @@ func pageNoVersion() page.Page {
 		"The version that this route names is not there any more.")
 }
 
+func pageTag(tag string) page.Page {
+	return page.New(http.StatusConflict, "The trigger calls several functions",
+		fmt.Sprintf("It names the function tag %q, and nobody gets the answers of all. Its schedule fires it; so does an "+
+			"event that is sent to /fire with the address of the trigger as its source.", tag))
+}
+
 func pageTooLarge(most int64) page.Page {
 	return page.New(http.StatusRequestEntityTooLarge, "The request is too large",
 		fmt.Sprintf("The limit %q is %d.", limitRequest, most))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,7 +39,7 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 	}
 	f := newFunctionReader(r, app)
 	for _, kind := range []landfall.UnitKind{landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit,
-		landfall.ConfigUnit, landfall.SecretUnit} {
+		landfall.AliasUnit, landfall.FunctionTagUnit, landfall.ConfigUnit, landfall.SecretUnit} {
 		units, err := r.ServedUnits(ctx, app.ID, kind)
 		if err != nil {
 			return nil, nil, err
@@ -98,52 +99,120 @@ func newFunctionReader(r tableReader, app landfall.App) functionReader {
 		made: map[string]*landfall.Function{}}
 }
 
-// bind lets a trigger lead to what it names: one function, or several by weights.
+// bind lets a trigger lead to what it names: one function, several by weights, or all of a function tag.
 func (f *functionReader) bind(ctx context.Context, t *registry.Trigger, named spec.Trigger) (err error) {
-	if len(named.Weights) == 0 {
-		return f.bindTo(ctx, t, named.Function)
+	if named.Tag != "" {
+		t.Tag = named.Tag
+		t.Tagged, err = f.tagged(ctx, t.Release, named.Tag)
+		return err
 	}
-	for _, w := range named.Weights {
+	t.Sticky, t.StickyID = t.HTTP.Sticky, f.app.ID+"/"+t.Name
+	weights := named.Weights
+	if len(weights) == 0 {
+		if weights, err = f.weightsOf(ctx, t, named.Function); err != nil {
+			return err
+		}
+	}
+	if len(weights) == 0 {
+		t.Sticky, t.StickyID = "", ""
+		t.Function, err = f.inRelease(ctx, t.Release, named.Function)
+		return err
+	}
+	for _, w := range weights {
 		function, err := f.inRelease(ctx, t.Release, w.Function)
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
 		}
 		t.Shares = append(t.Shares, registry.Share{Function: function, Percent: w.Percent})
 	}
-	t.Sticky, t.StickyID = t.HTTP.Sticky, f.app.ID+"/"+t.Name
 	return nil
 }
 
-// shareBy lets a trigger lead to the two versions of an alias of a function.
-func (f *functionReader) shareBy(ctx context.Context, t *registry.Trigger, name string, alias landfall.Alias) error {
-	row, err := f.UnitInNamespace(ctx, f.app.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
-	if err != nil {
-		return err
+// weightsOf returns the two versions of an alias that a trigger names, as its release declares it, or else as it is at
+// the moment; nil when the trigger names one version. Their order stays when the weights move.
+func (f *functionReader) weightsOf(ctx context.Context, t *registry.Trigger,
+	ref landfall.Reference) (weights []spec.Weight, err error) {
+	if ref.MeansRelease() {
+		return nil, nil
 	}
+	if weights, err = f.declaredAlias(t.Release, ref); err != nil || len(weights) > 0 {
+		if len(weights) == 1 {
+			return nil, err
+		}
+		slices.SortFunc(weights, func(a, b spec.Weight) int { return cmp.Compare(a.Function.Selector, b.Function.Selector) })
+		t.StickyID = f.app.ID + "/" + ref.String()
+		return weights, err
+	}
+	alias, err := versioning.FindAlias(ctx, f.Snapshot, f.app.Namespace, ref)
+	if err != nil || len(alias.Shares) < 2 {
+		return nil, landfall.Ignore(err, landfall.NotFound)
+	}
+	row, err := f.UnitInNamespace(ctx, f.app.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
 	t.Sticky, t.StickyID = cmp.Or(t.HTTP.Sticky, alias.Sticky), row.ID+":"+alias.Name
 	for _, s := range alias.ByNumber() {
-		function, err := f.inRelease(ctx, t.Release, landfall.Reference{Name: name, Selector: string(s.UID)})
-		if landfall.Ignore(err, landfall.NotFound) != nil {
-			return err
-		}
-		t.Shares = append(t.Shares, registry.Share{Function: function, Percent: s.Percent})
+		named := landfall.Reference{Name: ref.Name, Selector: string(s.UID)}
+		weights = append(weights, spec.Weight{Function: named, Percent: s.Percent})
 	}
-	return nil
+	return weights, err
 }
 
-// bindTo lets a trigger lead to the version that a reference means, or to the two of an alias that has two.
-func (f *functionReader) bindTo(ctx context.Context, t *registry.Trigger, ref landfall.Reference) (err error) {
-	if !ref.MeansRelease() {
-		alias, err := versioning.FindAlias(ctx, f.Snapshot, f.app.Namespace, ref)
-		if landfall.Ignore(err, landfall.NotFound) != nil {
-			return err
-		}
-		if len(alias.Shares) > 1 {
-			return f.shareBy(ctx, t, ref.Name, alias)
-		}
+// declaredAlias returns what an alias means in a release that declares it itself; nil when ref is none.
+func (f *functionReader) declaredAlias(release landfall.UID, ref landfall.Reference) ([]spec.Weight, error) {
+	unit, declared := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.AliasUnit,
+		Name: ref.Name + ":" + ref.Selector}}]
+	if !declared {
+		return nil, nil
 	}
-	t.Function, err = f.inRelease(ctx, t.Release, ref)
-	return err
+	a, err := spec.ReadAliasVersion(unit.Unit, unit.Spec)
+	return a.To, err
+}
+
+// tagged returns the functions that a function tag names: nil for one of another app. One that the app's release has is
+// as the release runs it; any other is as it runs when it is called by its name.
+func (f *functionReader) tagged(ctx context.Context, release landfall.UID, tag string) ([]*landfall.Function, error) {
+	var all []*landfall.Function
+	unit, declared := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.FunctionTagUnit, Name: tag}}]
+	if declared {
+		t, err := spec.ReadFunctionTagVersion(unit.Unit, unit.Spec)
+		for i := 0; i < len(t.Functions) && err == nil; i++ {
+			var function *landfall.Function
+			function, err = f.inRelease(ctx, release, t.Functions[i])
+			all = append(all, function)
+		}
+		return all, err
+	}
+	named, err := f.FunctionTag(ctx, f.app.Namespace, tag)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range named.Functions {
+		function, err := f.inRelease(ctx, release, entry.Reference())
+		if landfall.Is(err, landfall.NotFound) || err == nil && entry.App != f.app.ID {
+			function, err = f.byName(ctx, entry)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, function)
+	}
+	return all, nil
+}
+
+// byName returns the function that a function tag names as it runs when it is called by its name.
+func (f *functionReader) byName(ctx context.Context, entry landfall.TaggedFunction) (*landfall.Function, error) {
+	v, err := f.VersionByNumber(ctx, entry.Unit, entry.Number)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := f.readerOf(ctx, v)
+	if err != nil || v.App != f.app.ID && !owner.app.OfNamespace() {
+		return nil, err
+	}
+	group, err := owner.groupOf(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	return owner.runIn(ctx, group, v)
 }
 
 // inRelease returns the version of a function that a trigger of a release names: the release's own, unless it names
@@ -155,8 +224,14 @@ func (f *functionReader) inRelease(ctx context.Context, release landfall.UID,
 		return nil, &landfall.Error{Op: "functions.of", Kind: landfall.NotFound}
 	}
 	v := landfall.Version{Unit: unit.Unit, UID: unit.Version, Number: unit.Number, Spec: unit.Spec, Content: unit.Content}
+	declared, err := f.declaredAlias(release, ref)
+	if err != nil {
+		return nil, err
+	}
+	if len(declared) > 0 {
+		ref = declared[0].Function
+	}
 	if !ref.MeansRelease() {
-		var err error
 		if v, err = versioning.Find(ctx, f.Snapshot, f.app.Namespace, landfall.FunctionUnit, ref); err != nil {
 			return nil, err
 		}

@@ -41,11 +41,9 @@ func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall
 			return err
 		}
 		v := drawVersion(shares)
-		f := newFunctionReader(tableReader{at, s.Logger}, landfall.App{Namespace: namespace})
-		if v.App != "" {
-			if f.app, err = at.App(ctx, v.App); err != nil {
-				return err
-			}
+		f, err := tableReader{at, s.Logger}.readerOf(ctx, v)
+		if err != nil {
+			return err
 		}
 		group := group
 		switch {
@@ -57,16 +55,8 @@ func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall
 				return err
 			}
 		}
-		group = cmp.Or(group, v.UID)
-		units, err := at.RunningUnits(ctx, v.App, group)
-		if err != nil {
-			return err
-		}
-		for _, u := range units {
-			f.units[unitOfRelease{group, u.Unit}] = u
-		}
 		found.Commit = v.Commit
-		found.Function, err = f.assemble(ctx, group, v)
+		found.Function, err = f.runIn(ctx, cmp.Or(group, v.UID), v)
 		return err
 	})
 	return found, err
@@ -89,6 +79,28 @@ func (s Source) Hook(ctx context.Context, key string) (*registry.Trigger, error)
 		Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger, HTTP: landfall.HTTPSource{Trim: landfall.HookPath + key}},
 		App:     h.App, AppName: app.Name, Namespace: h.Namespace, Name: h.ID, Function: f, Webhook: true,
 	}, err
+}
+
+// readerOf returns a reader of the functions of the app that has a version.
+func (r tableReader) readerOf(ctx context.Context, v landfall.Version) (f functionReader, err error) {
+	f = newFunctionReader(r, landfall.App{Namespace: v.Namespace})
+	if v.App != "" {
+		f.app, err = r.App(ctx, v.App)
+	}
+	return f, err
+}
+
+// runIn returns a function's version with what a group version has for it to run.
+func (f *functionReader) runIn(ctx context.Context, group landfall.UID,
+	v landfall.Version) (*landfall.Function, error) {
+	units, err := f.RunningUnits(ctx, v.App, group)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range units {
+		f.units[unitOfRelease{group, u.Unit}] = u
+	}
+	return f.assemble(ctx, group, v)
 }
 
 // Owner returns the id of the app whose function has a name; empty for one made by hand. NotFound when there is none.

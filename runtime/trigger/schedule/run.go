@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,15 +38,16 @@ const (
 func (s *Scheduler) run(ctx context.Context, t *registry.Trigger, f store.Firing, next time.Time) {
 	crashpoint.Here("firing.claimed")
 	started := s.Elapsed()
+	calls := newCalls(t)
 	for wait := time.Millisecond; ; {
-		err := s.invoke(ctx, t, f)
+		err := s.invoke(ctx, t, f, calls)
 		crashpoint.Here("firing.answered")
 		if ctx.Err() != nil {
 			return
 		}
 		fault, ok := errors.AsType[*function.Error](err)
 		if !ok || fault.Reason != function.ReasonBusy || s.Elapsed()-started > busyLimit {
-			s.end(ctx, t, f, err)
+			s.end(ctx, t, f, giveUp(t, calls))
 			return
 		}
 		wait = min(max(2*wait, fault.RetryAfter), mostWait)
@@ -52,7 +55,7 @@ func (s *Scheduler) run(ctx context.Context, t *registry.Trigger, f store.Firing
 			return
 		}
 		if !next.IsZero() && !s.Now().Before(next.Add(-longestTry)) {
-			s.end(ctx, t, f, err)
+			s.end(ctx, t, f, giveUp(t, calls))
 			return
 		}
 		if s.move(ctx, f, store.FiringRunning) != nil {
@@ -99,9 +102,82 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// invoke gives the event of a firing to the function of its trigger.
-func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Firing) error {
-	answer, err := s.Functions.Call(ctx, function.Call{Function: t.Draw(), Trigger: t, Event: eventOf(t, f)})
+// invoke gives the event of a firing to the functions of its trigger that have not answered yet, to all at once, and
+// returns why it failed; while one of them is busy, that.
+func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Firing, calls []*call) error {
+	var group sync.WaitGroup
+	for _, c := range calls {
+		if c.over {
+			continue
+		}
+		group.Go(func() {
+			c.err = s.invokeOne(ctx, t, f, c.function)
+			c.over = !isBusy(c.err)
+		})
+	}
+	group.Wait()
+	return outcomeOf(t, calls)
+}
+
+// call is the call of one function by a firing.
+type call struct {
+	function *landfall.Function
+	over     bool // it need not be tried again
+	err      error
+}
+
+// newCalls returns the calls of a firing: one, or one for each function of a tag.
+func newCalls(t *registry.Trigger) []*call {
+	var calls []*call
+	for _, f := range t.Targets() {
+		calls = append(calls, &call{function: f})
+	}
+	return calls
+}
+
+// isBusy reports whether an error says that a function has no place for a call now.
+func isBusy(err error) bool {
+	fault, ok := errors.AsType[*function.Error](err)
+	return ok && fault.Reason == function.ReasonBusy
+}
+
+// outcomeOf returns why a firing failed: the error of its call, of one that is busy, or how many functions of its tag
+// failed, and how.
+func outcomeOf(t *registry.Trigger, calls []*call) error {
+	if t.Tag != "" && len(t.Tagged) == 0 {
+		return landfall.Errorf("schedule.invoke", landfall.Unavailable, "the function tag %s names no function", t.Tag)
+	}
+	var problems []string
+	for _, c := range calls {
+		switch {
+		case c.err == nil:
+			continue
+		case t.Tag == "" || !c.over:
+			return c.err
+		}
+		name := "one that the app may not call"
+		if c.function != nil {
+			name = c.function.Name
+		}
+		problems = append(problems, name+": "+landfall.MessageOf(c.err))
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return landfall.Errorf("schedule.invoke", landfall.Unavailable, "%d of %d functions of the tag %s failed: %s",
+		len(problems), len(calls), t.Tag, strings.Join(problems, "; "))
+}
+
+// giveUp lets no call be tried again, and returns why the firing failed.
+func giveUp(t *registry.Trigger, calls []*call) error {
+	for _, c := range calls {
+		c.over = true
+	}
+	return outcomeOf(t, calls)
+}
+
+func (s *Scheduler) invokeOne(ctx context.Context, t *registry.Trigger, f store.Firing, to *landfall.Function) error {
+	answer, err := s.Functions.Call(ctx, function.Call{Function: to, Trigger: t, Event: eventOf(t, f)})
 	if err != nil {
 		return err
 	}

@@ -20,12 +20,24 @@ import (
 	"landfall.dev/landfall/store/storetest"
 )
 
-// caller is a Caller that a test is.
+// caller is how a test answers a call.
 type caller func(ctx context.Context, t *registry.Trigger, e event.Event) (event.Event, error)
 
+// callers is the Caller of a world.
+type callers struct{ w *world }
+
 // Call implements function.Caller.
-func (f caller) Call(ctx context.Context, c function.Call) (event.Event, error) {
-	return f(ctx, c.Trigger, c.Event)
+func (c callers) Call(ctx context.Context, call function.Call) (event.Event, error) {
+	if call.Function != nil {
+		c.w.mu.Lock()
+		defer c.w.mu.Unlock()
+		c.w.called[call.Function.Name]++
+		if c.w.each != nil {
+			return event.Answer(call.Event, "answer"), c.w.each(call.Function.Name)
+		}
+		return event.Answer(call.Event, "answer"), nil
+	}
+	return c.w.invoke(ctx, call.Trigger, call.Event)
 }
 
 // world is a store, a table of live releases, and a clock that the test sets.
@@ -40,7 +52,9 @@ type world struct {
 	logs    logtest.Buffer
 
 	mu      sync.Mutex
-	invoked []string // RELEASE NAME DUE
+	called  map[string]int          // functions of tags, by name
+	each    func(name string) error // how each of them answers; nil: it succeeds
+	invoked []string                // RELEASE NAME DUE
 	states  map[store.FiringState]int
 	call    caller // nil: succeeds
 }
@@ -48,7 +62,7 @@ type world struct {
 func newWorld(t *testing.T, db *store.DB, now string) *world {
 	t.Helper()
 	w := &world{t: t, db: db, apps: map[string]*landfall.App{}, live: map[string][]*registry.Trigger{},
-		states: map[store.FiringState]int{}}
+		states: map[store.FiringState]int{}, called: map[string]int{}}
 	w.set(now)
 	w.table.Store(registry.New(nil))
 	return w
@@ -136,7 +150,7 @@ func (w *world) show() {
 // start starts a process.
 func (w *world) start(process string) *schedule.Scheduler {
 	return &schedule.Scheduler{
-		DB: w.db, Table: w.table.Load, Functions: caller(w.invoke), Process: process, Now: w.clock,
+		DB: w.db, Table: w.table.Load, Functions: callers{w}, Process: process, Now: w.clock,
 		Elapsed: func() time.Duration { return time.Duration(w.elapsed.Load()) },
 		Fired: func(state store.FiringState) {
 			w.mu.Lock()

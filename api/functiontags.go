@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/versioning"
+)
+
+func (a *api) registerFunctionTags(h huma.API) {
+	const all, one = "/function-tags", "/function-tags/{tag}"
+	register(h, reading("list-function-tags", all, "The function tags of a namespace, by name"), a.functionTags)
+	register(h, deploying("create-function-tag", http.MethodPost, all,
+		"Name versions of functions together").answering(http.StatusCreated), a.createFunctionTag)
+	registerOn(a, h, reading("show-function-tag", one, "One function tag"), a.functionTag)
+	registerOn(a, h, deploying("update-function-tag", http.MethodPut, one,
+		"Let a function tag name other versions, and no others"), a.updateFunctionTag)
+	registerOn(a, h, deploying("delete-function-tag", http.MethodDelete, one,
+		"Remove a function tag; the versions stay").answering(http.StatusNoContent), a.deleteFunctionTag)
+}
+
+// FunctionTagPath names a function tag.
+type FunctionTagPath struct {
+	Tag       string `path:"tag"`
+	Namespace string `query:"namespace" default:"default"`
+}
+
+// find returns a function tag as a token sees it. Who may read none of its functions is told that there is no such tag.
+// Whether they may change it, is asked in the transaction that does.
+func (p FunctionTagPath) find(ctx context.Context, a *api, _ landfall.Scope) (client.FunctionTag, error) {
+	t, err := versioning.FunctionTagOf(ctx, a.DB, p.Namespace, p.Tag)
+	if err != nil {
+		return t, err
+	}
+	shown, there := seen(ctx, t)
+	if !there {
+		return t, landfall.Errorf("api", landfall.NotFound, "there is no function tag %q in the namespace %q", p.Tag,
+			p.Namespace)
+	}
+	return shown, nil
+}
+
+// seen returns a function tag with the functions that the request's token may read, and whether there is one of them. A
+// tag without functions is seen by who may read all.
+func seen(ctx context.Context, t landfall.FunctionTag) (shown client.FunctionTag, there bool) {
+	whole := len(t.Functions) == 0 && caller(ctx).Allows(landfall.ScopeRead, "")
+	t.Functions = slices.DeleteFunc(slices.Clone(t.Functions), func(f landfall.TaggedFunction) bool {
+		return !caller(ctx).Allows(landfall.ScopeRead, f.App)
+	})
+	if t.Functions == nil {
+		t.Functions = []landfall.TaggedFunction{}
+	}
+	return t, whole || len(t.Functions) > 0
+}
+
+// mayTag says whether the request's token may let tags name the functions of an app.
+func mayTag(ctx context.Context) func(app string) error {
+	return func(app string) error {
+		if !caller(ctx).Allows(landfall.ScopeDeploy, app) {
+			return forbidden(landfall.ScopeDeploy, "each function of the tag")
+		}
+		return nil
+	}
+}
+
+func (a *api) functionTags(ctx context.Context, in *struct {
+	Paging
+	Namespace string `query:"namespace" default:"default"`
+}) (*body[page[client.FunctionTag]], error) {
+	names, err := a.DB.FunctionTagNames(ctx, in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return paged(in.Paging, names, func(name string) string { return name },
+		func(name string) (client.FunctionTag, bool, error) {
+			t, err := a.DB.FunctionTag(ctx, in.Namespace, name)
+			shown, there := seen(ctx, t)
+			return shown, there, err
+		})
+}
+
+func (a *api) functionTag(_ context.Context, t client.FunctionTag,
+	_ *FunctionTagPath) (*body[client.FunctionTag], error) {
+	return answer(t, nil)
+}
+
+// Tagging is what a function tag is to name.
+type Tagging struct {
+	Functions []string `json:"functions" minItems:"1" doc:"NAME or NAME:VERSION of each function; without a version the latest"`
+}
+
+func (a *api) createFunctionTag(ctx context.Context, in *struct {
+	Namespace string `query:"namespace" default:"default"`
+	Body      struct {
+		Tagging
+
+		Name string `json:"name"`
+	}
+}) (*body[client.FunctionTag], error) {
+	return a.setFunctionTag(ctx, in.Body.Functions,
+		versioning.NewFunctionTag{Namespace: in.Namespace, Name: in.Body.Name, Create: true})
+}
+
+func (a *api) updateFunctionTag(ctx context.Context, _ client.FunctionTag, in *struct {
+	FunctionTagPath
+	Body Tagging
+}) (*body[client.FunctionTag], error) {
+	return a.setFunctionTag(ctx, in.Body.Functions,
+		versioning.NewFunctionTag{Namespace: in.Namespace, Name: in.Tag})
+}
+
+func (a *api) setFunctionTag(ctx context.Context, functions []string,
+	n versioning.NewFunctionTag) (*body[client.FunctionTag], error) {
+	u := units{a, landfall.FunctionUnit}
+	for _, written := range functions {
+		ref, err := landfall.ParseReference(written)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := u.row(ctx, n.Namespace, ref.Name); err != nil { // also for who may not read it
+			return nil, err
+		}
+		n.Functions = append(n.Functions, ref)
+	}
+	n.Actor = caller(ctx).Name
+	return answer(a.Editor.SetFunctionTag(ctx, n, mayTag(ctx)))
+}
+
+func (a *api) deleteFunctionTag(ctx context.Context, _ client.FunctionTag, in *FunctionTagPath) (*struct{}, error) {
+	return nil, a.Editor.DeleteFunctionTag(ctx, in.Namespace, in.Tag, mayTag(ctx))
+}
