@@ -29,8 +29,8 @@ func (s Sticky) named(kind string) string {
 func CheckSticky(s Sticky) error {
 	const longest = 100
 	name := s.Header() + s.Cookie()
-	own := strings.HasPrefix(strings.ToLower(name), "__host-landfall") ||
-		strings.HasPrefix(strings.ToLower(name), "landfall-")
+	small := strings.ToLower(name)
+	own := strings.HasPrefix(small, "__host-landfall") || strings.HasPrefix(small, "landfall-")
 	switch {
 	case s == "" || s == StickyCookie:
 		return nil
@@ -45,5 +45,6 @@ func CheckSticky(s Sticky) error {
 
 // isToken reports whether a character may be in the name of a header or a cookie (RFC 9110, section 5.6.2).
 func isToken(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
+		strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }

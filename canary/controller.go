@@ -3,7 +3,6 @@ package canary
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -25,9 +24,8 @@ const TurnEvery = time.Second
 
 // Controller lets the canaries that run go on. All that it knows is in the store.
 type Controller struct {
-	DB     *store.DB
-	Now    func() time.Time
-	Logger *slog.Logger
+	DB  *store.DB
+	Now func() time.Time
 }
 
 // Turn decides about each canary that is due, and ends those whose alias or trigger somebody else moved. Only the
@@ -35,7 +33,7 @@ type Controller struct {
 func (c *Controller) Turn(ctx context.Context) error {
 	running, err := c.DB.RunningCanaries(ctx)
 	if err != nil {
-		return err
+		return landfall.Ignore(err, landfall.Unavailable) // others say it
 	}
 	var failed error
 	for _, r := range running {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -121,7 +120,7 @@ func both() map[string]canary.New {
 func (s *shop) turn(after time.Duration) landfall.Canary {
 	s.t.Helper()
 	s.now = s.now.Add(after)
-	c := canary.Controller{DB: s.db, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler)}
+	c := canary.Controller{DB: s.db, Now: func() time.Time { return s.now }}
 	if err := c.Turn(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -292,12 +291,12 @@ func TestRefused(t *testing.T) {
 	}{
 		"neither":            {canary.New{}, landfall.Invalid, "of an alias of a function, or of an HTTP trigger"},
 		"both":               {canary.New{Alias: "prod", Trigger: "route"}, landfall.Invalid, "or of an HTTP trigger"},
-		"no function":        {canary.New{Function: "no", Alias: "prod", Version: "2"}, landfall.NotFound, `no function "no"`},
+		"no function":        {canary.New{Function: "no", Alias: "prod", Version: "2"}, landfall.NotFound, `shop has no function "no"`},
 		"no alias":           {canary.New{Function: "hello", Alias: "no", Version: "2"}, landfall.NotFound, `no alias "no"`},
 		"no version":         {canary.New{Function: "hello", Alias: "prod", Version: "9"}, landfall.NotFound, `no version "9"`},
 		"the same version":   {canary.New{Function: "hello", Alias: "prod", Version: "1"}, landfall.Conflict, "already"},
 		"no trigger":         {canary.New{Trigger: "no", Newer: "hello:2", Older: "hello:1"}, landfall.NotFound, `no HTTP trigger "no"`},
-		"none of the two":    {canary.New{Trigger: "route", Newer: "hello:3", Older: "hello:1"}, landfall.NotFound, "but to hello:1 hello:2"},
+		"none of the two":    {canary.New{Trigger: "route", Newer: "hello:3", Older: "hello:1"}, landfall.NotFound, "but to hello:1 and hello:2"},
 		"the same functions": {canary.New{Trigger: "route", Newer: "hello:2", Older: "hello:2"}, landfall.Invalid, "are the same"},
 		"nothing to move":    {canary.New{Trigger: "route", Newer: "hello:1", Older: "hello:2"}, landfall.Conflict, "all calls already"},
 	} {
@@ -368,7 +367,7 @@ func TestOnlyTheLeaderDecides(t *testing.T) {
 	}
 	s.count(c, true, 10, 0)
 	s.now = s.now.Add(time.Hour)
-	idle := canary.Controller{DB: s.db, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler)}
+	idle := canary.Controller{DB: s.db, Now: func() time.Time { return s.now }}
 	if err := idle.Turn(t.Context()); landfall.KindOf(err) != landfall.Unavailable || s.weight(c) != 40 {
 		t.Errorf("without leading it decided: %v, %d percent", err, s.weight(c))
 	}

@@ -20,7 +20,8 @@ const op landfall.Op = "canary.Create"
 type New struct {
 	landfall.CanaryRule
 
-	Name                     string
+	Name string
+
 	Function, Alias, Version string
 
 	Trigger      string
@@ -76,7 +77,12 @@ func Create(ctx context.Context, tx *store.Tx, app landfall.App, n New) (landfal
 
 // checkFree fails with Conflict when the app has a canary of the name, or one that moves the same.
 func checkFree(ctx context.Context, tx *store.Tx, c landfall.Canary) error {
+	const most = 100
 	others, err := tx.Canaries(ctx, c.AppID)
+	if len(others) >= most {
+		return landfall.Errorf(op, landfall.Conflict, "%s has %d canaries, which is as many as may be: delete one first", c.App,
+			len(others))
+	}
 	for _, other := range others {
 		if other.Name == c.Name {
 			return landfall.Errorf(op, landfall.Conflict, "%s has a canary %s already, which is %s: landfall canary delete %s",
@@ -99,9 +105,6 @@ func fromAlias(ctx context.Context, tx *store.Tx, c *landfall.Canary, n New) err
 	}
 	if err != nil {
 		return err
-	}
-	if row.App != c.AppID {
-		return landfall.Errorf(op, landfall.NotFound, "%s has no function %q", c.App, n.Function)
 	}
 	to, err := versioning.Find(ctx, tx, c.Namespace, landfall.FunctionUnit,
 		landfall.Reference{Name: n.Function, Selector: n.Version})
@@ -128,8 +131,8 @@ func fromAlias(ctx context.Context, tx *store.Tx, c *landfall.Canary, n New) err
 func findAlias(ctx context.Context, tx *store.Tx, c landfall.Canary, function string) (row store.Unit, a landfall.Alias,
 	err error) {
 	row, err = tx.UnitInNamespace(ctx, c.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: function})
-	if landfall.Is(err, landfall.NotFound) {
-		err = landfall.Errorf(op, landfall.NotFound, "there is no function %q in the namespace %s", function, c.Namespace)
+	if landfall.Is(err, landfall.NotFound) || err == nil && row.App != c.AppID {
+		err = landfall.Errorf(op, landfall.NotFound, "%s has no function %q", c.App, function)
 	}
 	if err == nil {
 		a, err = versioning.AliasOf(ctx, tx, row, c.Alias)
@@ -170,7 +173,11 @@ func fromTrigger(ctx context.Context, tx *store.Tx, app landfall.App, c *landfal
 		return landfall.Errorf(op, landfall.Invalid, "the old and the new function are the same: %s", c.Newer.Ref)
 	}
 	c.TriggerVersion = served.Version
-	return resolve(ctx, tx, app, c)
+	err = resolve(ctx, tx, app, c)
+	if err == nil && c.Newer.Function == c.Older.Function && c.Newer.Number == c.Older.Number {
+		err = landfall.Errorf(op, landfall.Conflict, "%s and %s are the same version now", c.Older.Ref, c.Newer.Ref)
+	}
+	return err
 }
 
 // weightOf returns the weight of a function that a trigger names.
@@ -181,17 +188,16 @@ func weightOf(t spec.Trigger, written string) (w spec.Weight, err error) {
 	}
 	i := slices.IndexFunc(t.Weights, func(w spec.Weight) bool { return w.Function == ref })
 	if len(t.Weights) == 0 {
-		return w, landfall.Errorf(op, landfall.Conflict,
-			"the trigger %s leads to %s alone; a canary moves the weights of two "+
-				"functions: --function OLD --weight 100 --function NEW --weight 0", t.Name, t.Function)
+		return w, landfall.Errorf(op, landfall.Conflict, "the trigger %s leads to %s alone; a canary moves the weights of "+
+			"two functions: --function OLD --weight 100 --function NEW --weight 0", t.Name, t.Function)
 	}
 	if i < 0 {
-		var names strings.Builder
+		var names []string
 		for _, w := range t.Weights {
-			names.WriteString(" " + w.Function.String())
+			names = append(names, w.Function.String())
 		}
-		return w, landfall.Errorf(op, landfall.NotFound, "the trigger %s does not lead to %s, but to%s", t.Name, ref,
-			&names)
+		return w, landfall.Errorf(op, landfall.NotFound, "the trigger %s does not lead to %s, but to %s", t.Name, ref,
+			strings.Join(names, " and "))
 	}
 	return t.Weights[i], nil
 }
@@ -208,8 +214,7 @@ func findTrigger(ctx context.Context, tx *store.Tx, app landfall.App, name strin
 		}
 	}
 	return store.ServedUnit{}, landfall.Errorf(op, landfall.NotFound, "the live release of %s has no HTTP trigger %q",
-		app.Name,
-		name)
+		app.Name, name)
 }
 
 // MoveWeights gives a trigger of that version the weights that moved since it was declared, if they did.

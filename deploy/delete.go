@@ -335,7 +335,7 @@ func (d *deletion) leads(ctx context.Context, t spec.Trigger, v landfall.Version
 			continue
 		case d.whole:
 			return true, nil
-		case moves(ref.Selector):
+		case ref.MeansRelease():
 			continue
 		}
 		_, err := versioning.FindAlias(ctx, d.tx, v.Namespace, ref)

@@ -136,7 +136,7 @@ func Pinned(ctx context.Context, r pinnedReader, app landfall.App) (map[store.Un
 				return nil, err
 			}
 			for _, ref := range t.References() {
-				if moves(ref.Selector) {
+				if ref.MeansRelease() {
 					continue
 				}
 				if err := addPinned(ctx, r, app, ref, pinned); err != nil {
@@ -146,11 +146,6 @@ func Pinned(ctx context.Context, r pinnedReader, app landfall.App) (map[store.Un
 		}
 	}
 	return pinned, nil
-}
-
-// moves reports whether a selector means other versions as time goes by, whatever aliases there are.
-func moves(selector string) bool {
-	return slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, selector)
 }
 
 // addPinned adds the version that a reference names, unless that is an alias, which holds its versions itself.

@@ -57,7 +57,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 		}
 		return &jobs.Worker{
 			DB: db, Process: name, Scratch: p.Scratch, Acceptor: s.Receiver.Acceptor, Pipeline: p, Logger: p.Logger,
-			Canaries: &canary.Controller{DB: db, Now: time.Now, Logger: p.Logger},
+			Canaries: &canary.Controller{DB: db, Now: time.Now},
 			Upkeep:   &upkeep.Upkeep{DB: db, Mirrors: p.Mirrors, Now: p.Now, Logger: p.Logger},
 		}, asked
 	}

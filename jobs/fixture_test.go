@@ -41,6 +41,6 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 		Logger: a.Logger,
 	}
 	w := &jobs.Worker{DB: db, Acceptor: a, Pipeline: p, Upkeep: u, Logger: a.Logger,
-		Canaries: &canary.Controller{DB: db, Now: time.Now, Logger: a.Logger}}
+		Canaries: &canary.Controller{DB: db, Now: time.Now}}
 	return &shop{s, p, u, w}
 }

@@ -80,7 +80,7 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 		},
 		jobs: &jobs.Worker{
 			DB: s.db, Process: s.process, Scratch: line.Scratch, Acceptor: acceptor, Pipeline: line, Upkeep: kept,
-			Canaries: &canary.Controller{DB: s.db, Now: time.Now, Logger: s.logger}, Logger: s.logger,
+			Canaries: &canary.Controller{DB: s.db, Now: time.Now}, Logger: s.logger,
 		},
 	}, nil
 }

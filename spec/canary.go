@@ -63,9 +63,8 @@ func (r *reader) checkCanaries() {
 			return t.Kind == landfall.HTTPTrigger && t.Name == c.Trigger
 		})
 		if i < 0 || !r.spec.Triggers[i].shares(c.Newer) || !r.spec.Triggers[i].shares(c.Older) {
-			r.warnf(declared.Pos,
-				"CanaryConfig %s moves nothing: no HTTPTrigger %s of the spec has the functions %s and %s among its "+
-					"functionweights", c.Name, c.Trigger, c.Older, c.Newer)
+			r.warnf(declared.Pos, "CanaryConfig %s moves nothing: no HTTPTrigger %s of the spec has the functions %s and %s "+
+				"among its functionweights", c.Name, c.Trigger, c.Older, c.Newer)
 		}
 	}
 }

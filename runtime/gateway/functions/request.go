@@ -191,8 +191,8 @@ func ownName(cookie string) bool {
 // withoutSession takes Landfall's own cookies away, in a line of its own.
 func withoutSession(headers map[string][]string) {
 	lines := headers["Cookie"]
-	if all := strings.Join(lines, ""); !strings.Contains(all, access.CookiePrefix) &&
-		!strings.Contains(all, plainSideCookie) {
+	all := strings.Join(lines, "")
+	if !strings.Contains(all, access.CookiePrefix) && !strings.Contains(all, plainSideCookie) {
 		return
 	}
 	var rest []string

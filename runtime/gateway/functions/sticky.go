@@ -27,8 +27,8 @@ func (s *Server) choose(w http.ResponseWriter, r *http.Request, t *registry.Trig
 	if t.Sticky == "" || len(t.Shares) == 0 {
 		return t.Draw()
 	}
-	varies := "Cookie"
 	var key string
+	varies := "Cookie"
 	switch header, cookie := t.Sticky.Header(), t.Sticky.Cookie(); {
 	case header != "":
 		varies, key = http.CanonicalHeaderKey(header), r.Header.Get(header)
