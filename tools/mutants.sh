@@ -10,7 +10,7 @@ git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t 
 caught=0 missed=0
 for name; do
 	patch=$PWD/test/history/mutations/$name.patch
-	(cd "$copy" && patch --quiet --strip=1 --input="$patch")
+	(cd "$copy" && git apply "$patch")
 	# What does not compile would be caught by anything.
 	(cd "$copy" && ${GO:-go} test -count=1 -run '^$' ./test/history >"$copy.log" 2>&1) || { cat "$copy.log"; exit 1; }
 	if (cd "$copy" && ${GO:-go} test -count=1 -run '^TestHistoriesOnSQLite$' ./test/history -rapid.checks="${HISTORIES:-1000}" \
@@ -22,7 +22,7 @@ for name; do
 		echo "caught $name after $after: $(head -n 1 "$patch")"
 		caught=$((caught + 1))
 	fi
-	(cd "$copy" && patch --quiet --strip=1 --reverse --input="$patch")
+	(cd "$copy" && git apply --reverse "$patch")
 	rm -f "$copy.log"
 done
 echo "$caught caught, $missed missed"

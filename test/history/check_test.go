@@ -18,7 +18,7 @@ func (h *history) check() {
 	}
 	for uid, g := range h.want.groups {
 		if was, ok := h.uids[uid]; ok && was != g.same {
-			h.t.Fatalf("the uid %s was given to two versions of the app", uid) // V3
+			h.fatalf("the uid %s was given to two versions of the app", uid) // V3
 		}
 		h.uids[uid] = g.same
 	}
@@ -29,16 +29,16 @@ func (h *history) check() {
 	}
 	// V2: live and tags point at what can be reached; a branch's tag lets go of what is old
 	if h.want.live != "" && !h.want.accessible(h.want.live) {
-		h.t.Fatalf("live is %s, which is expired", h.want.live)
+		h.fatalf("live is %s, which is expired", h.want.live)
 	}
 	for name, t := range h.want.tags {
 		if t.kind == landfall.HandTag && !h.want.accessible(t.release) {
-			h.t.Fatalf("the tag %s is at %s, which is expired", name, t.release)
+			h.fatalf("the tag %s is at %s, which is expired", name, t.release)
 		}
 	}
 	for id, x := range h.want.executions {
 		if _, ok := h.want.units[x.function].versions[x.number]; !ok && !x.late {
-			h.t.Fatalf("the execution %s runs %s no. %d, which is deleted", id, x.function, x.number) // V2
+			h.fatalf("the execution %s runs %s no. %d, which is deleted", id, x.function, x.number) // V2
 		}
 	}
 	h.checkTable()
@@ -50,13 +50,13 @@ func (h *history) checkUnit(id landfall.UnitID, u *unitState) {
 		v, err := versioning.Find(h.t.Context(), h.db, h.app.Namespace, id.Kind,
 			landfall.Reference{Name: id.Name, Selector: landfall.Latest})
 		if want := h.want.latest(id); v.Number != want || landfall.Ignore(err, landfall.NotFound) != nil {
-			h.t.Fatalf("the latest %s is no. %d (%v), want %d", id, v.Number, err, want) // V2
+			h.fatalf("the latest %s is no. %d (%v), want %d", id, v.Number, err, want) // V2
 		}
 	}
 	uids := map[landfall.UID]int64{}
 	for number, v := range u.versions {
 		if other, taken := uids[v.uid]; taken || number > u.last {
-			h.t.Fatalf("%s: the uid %s is that of no. %d and no. %d, of %d", id, v.uid, number, other, u.last) // V3
+			h.fatalf("%s: the uid %s is that of no. %d and no. %d, of %d", id, v.uid, number, other, u.last) // V3
 		}
 		uids[v.uid] = number
 	}
@@ -64,13 +64,13 @@ func (h *history) checkUnit(id landfall.UnitID, u *unitState) {
 		first, ok := u.versions[a.first]
 		_, other := u.versions[a.other]
 		if !ok || !other && a.other != 0 {
-			h.t.Fatalf("the alias %s of %s points at %+v, which is deleted", name, id, a) // V2
+			h.fatalf("the alias %s of %s points at %+v, which is deleted", name, id, a) // V2
 		}
 		if a.percent < 1 || a.percent > 100 || (a.other == 0) != (a.percent == 100) {
-			h.t.Fatalf("the alias %s of %s has the weights %+v", name, id, a) // V5
+			h.fatalf("the alias %s of %s has the weights %+v", name, id, a) // V5
 		}
 		if p := h.want.units[pkg()]; p == nil || p.versions[first.pkg].uid == "" {
-			h.t.Fatalf("the alias %s of %s runs the package no. %d, which is deleted", name, id, first.pkg) // V2
+			h.fatalf("the alias %s of %s runs the package no. %d, which is deleted", name, id, first.pkg) // V2
 		}
 	}
 }
@@ -84,14 +84,14 @@ func (h *history) checkRelease(uid landfall.UID) {
 	for _, u := range units {
 		v, err := h.db.VersionByNumber(h.t.Context(), u.UnitID, u.Number)
 		if err != nil {
-			h.t.Fatalf("the release %s has %s no. %d: %v", uid, u.Unit, u.Number, err) // V2
+			h.fatalf("the release %s has %s no. %d: %v", uid, u.Unit, u.Number, err) // V2
 		}
 		if v.Digest != u.Digest || v.UID != u.UID {
-			h.t.Fatalf("the release %s has %s no. %d as %s, which is %s", uid, u.Unit, u.Number, u.Digest, v.Digest) // V1
+			h.fatalf("the release %s has %s no. %d as %s, which is %s", uid, u.Unit, u.Number, u.Digest, v.Digest) // V1
 		}
 		for _, key := range h.objectsOf(v) {
 			if _, err := h.objects.Open(h.t.Context(), key); err != nil {
-				h.t.Fatalf("the release %s needs an object of %s: %v", uid, u.Unit, err) // V2
+				h.fatalf("the release %s needs an object of %s: %v", uid, u.Unit, err) // V2
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (h *history) objectsOf(v landfall.Version) (keys []string) {
 	case landfall.StaticUnit:
 		manifest, err := assets.Load(h.t.Context(), h.objects, assets.RefIn(v.Content))
 		if err != nil {
-			h.t.Fatalf("%s no. %d: %v", v.Unit, v.Number, err)
+			h.fatalf("%s no. %d: %v", v.Unit, v.Number, err)
 		}
 		for _, f := range manifest.Files() {
 			keys = append(keys, f.Key)
@@ -128,19 +128,19 @@ func (h *history) checkTable() {
 	table := h.registry.Table()
 	live := table.Resolve(h.app.Name, "", false)
 	if (live.Outcome == registry.Found) != (h.want.live != "") || live.Release != nil && live.Release.ID != h.want.live {
-		h.t.Fatalf("gateways show %+v as live, want %s", live, h.want.live) // V6
+		h.fatalf("gateways show %+v as live, want %s", live, h.want.live) // V6
 	}
 	var shared canary
 	if live.Canary != nil && live.Other != nil {
 		shared = canary{live.Other.ID, live.Canary.Weight}
 	}
 	if shared != h.want.canary {
-		h.t.Fatalf("gateways show the canary %+v, want %+v", shared, h.want.canary) // V5, V6
+		h.fatalf("gateways show the canary %+v, want %+v", shared, h.want.canary) // V5, V6
 	}
 	for uid := range h.want.releases {
 		shown := table.Resolve(h.app.Name, string(uid), false)
 		if (shown.Outcome == registry.Found) != h.want.accessible(uid) {
-			h.t.Fatalf("gateways show %+v for %s, want that it is accessible: %t", shown, uid, h.want.accessible(uid)) // V6
+			h.fatalf("gateways show %+v for %s, want that it is accessible: %t", shown, uid, h.want.accessible(uid)) // V6
 		}
 		if shown.Outcome == registry.Found {
 			h.checkShown(shown.Release)
@@ -148,7 +148,7 @@ func (h *history) checkTable() {
 	}
 	for name, t := range h.want.tags {
 		if shown := table.Resolve(h.app.Name, name, false); shown.Release == nil || shown.Release.ID != t.release {
-			h.t.Fatalf("gateways show %+v for the tag %s, want %s", shown, name, t.release) // V6
+			h.fatalf("gateways show %+v for the tag %s, want %s", shown, name, t.release) // V6
 		}
 	}
 }
@@ -163,12 +163,12 @@ func (h *history) checkShown(r *registry.Release) {
 		}
 		v, err := h.db.VersionByNumber(h.t.Context(), row.ID, number)
 		if err != nil || len(r.Units) != 1 || r.Units[0].Manifest != assets.RefIn(v.Content).String() {
-			h.t.Fatalf("gateways show the files %+v of %s, want those of no. %d (%v)", r.Units, r.ID, number, err) // V6
+			h.fatalf("gateways show the files %+v of %s, want those of no. %d (%v)", r.Units, r.ID, number, err) // V6
 		}
 	}
 	trigger, ok := g.units[route()]
 	if ok != (len(r.Triggers) == 1) {
-		h.t.Fatalf("gateways show %d triggers of %s", len(r.Triggers), r.ID) // V6
+		h.fatalf("gateways show %d triggers of %s", len(r.Triggers), r.ID) // V6
 	}
 	if !ok {
 		return
@@ -194,13 +194,13 @@ func (h *history) checkShown(r *registry.Release) {
 		got[f.Number] = 100
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		h.t.Fatalf("the trigger of %s that leads to %s runs %v, want %v", r.ID, selector, got, want) // V6
+		h.fatalf("the trigger of %s that leads to %s runs %v, want %v", r.ID, selector, got, want) // V6
 	}
 	for _, f := range r.Triggers[0].Functions() {
 		colour := h.word(config(), g.units[config()])
 		if f.Config["colour"] != colour || f.Package.Key == "" {
 			// V6: it has the configuration of its own release
-			h.t.Fatalf("the trigger of %s runs %+v, want the configuration %s and its code", r.ID, f, colour)
+			h.fatalf("the trigger of %s runs %+v, want the configuration %s and its code", r.ID, f, colour)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (h *history) checkReports() {
 			want = append(want, landfall.StatusError)
 		}
 		if !slices.Equal(states, want) {
-			h.t.Fatalf("the run %s, which is %s, was reported as %v, want %v", id, r.state, states, want) // V8
+			h.fatalf("the run %s, which is %s, was reported as %v, want %v", id, r.state, states, want) // V8
 		}
 	}
 	// V7: what a reference names is what a run made of it, is making, or failed at
@@ -238,7 +238,7 @@ func (h *history) checkReports() {
 			known = known || r.commit == commit
 		}
 		if !known {
-			h.t.Fatalf("the push of %s to %s has no run", commit.Short(), ref)
+			h.fatalf("the push of %s to %s has no run", commit.Short(), ref)
 		}
 	}
 }

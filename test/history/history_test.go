@@ -29,6 +29,7 @@ type history struct {
 	want  *state
 	count *figures
 
+	trail  []string                    // what was done
 	seen   map[string]landfall.Version // V1: by unit and number
 	uids   map[landfall.UID]string     // V3: of groups, to their digests
 	digest map[madeOf]landfall.Digest  // V4
@@ -38,10 +39,11 @@ type history struct {
 // step is one thing that somebody does: how, and what the model says of it, which changes the state that it is given
 // unless it returns a kind of error.
 type step struct {
-	name string
-	do   func(ctx context.Context) error
-	rest func(ctx context.Context) error // what is left to do once nobody is in the way; nil: nothing
-	next func(s *state) landfall.Kind
+	name  string
+	about string
+	do    func(ctx context.Context) error
+	rest  func(ctx context.Context) error // what is left to do once nobody is in the way; nil: nothing
+	next  func(s *state) landfall.Kind
 }
 
 // all does all of a step.
@@ -72,6 +74,17 @@ func (i *installation) begin(t *rapid.T, count *figures) *history {
 	return h
 }
 
+// fatalf fails with all that was done until then: what was done at the same time may come out otherwise the next time.
+func (h *history) fatalf(format string, args ...any) {
+	h.t.Fatalf("%s\nThis was done:\n%s", fmt.Sprintf(format, args...), strings.Join(h.trail, "\n"))
+}
+
+// note counts a step, and notes it.
+func (h *history) note(s step, err error) {
+	h.count.add(s.name, err)
+	h.trail = append(h.trail, fmt.Sprintf("%s %s: %s", s.name, s.about, kindName(kindOf(err))))
+}
+
 // kindOf is the kind of an error; fine for none.
 func kindOf(err error) landfall.Kind {
 	if err == nil {
@@ -90,14 +103,14 @@ func kindName(k landfall.Kind) string {
 // take takes a step, and compares what it came to with what the model says.
 func (h *history) take(s step) {
 	err := s.all(h.t.Context())
-	h.count.add(s.name, err)
+	h.note(s, err)
 	next := h.want.clone()
 	kind := s.next(next)
 	if kind != fine {
 		next = h.want.clone()
 	}
 	if got := kindOf(err); got != kind {
-		h.t.Fatalf("%s: got %s (%v), want %s", s.name, kindName(got), err, kindName(kind))
+		h.fatalf("%s: got %s (%v), want %s", s.name, kindName(got), err, kindName(kind))
 	}
 	h.compare(s.name, next)
 }
@@ -106,7 +119,7 @@ func (h *history) take(s step) {
 func (h *history) compare(what string, want *state) {
 	got := h.stored()
 	if d := difference(got, want); d != "" {
-		h.t.Fatalf("%s: the store has not what the model says:\n%s", what, d)
+		h.fatalf("%s: the store has not what the model says:\n%s", what, d)
 	}
 	h.adopt(got, want)
 }
@@ -138,8 +151,9 @@ func (h *history) together(steps ...step) {
 		group.Go(func() { errs[i] = s.all(h.t.Context()) })
 	}
 	group.Wait()
+	h.trail = append(h.trail, "at the same time:")
 	for i, s := range steps {
-		h.count.add(s.name, errs[i])
+		h.note(s, errs[i])
 	}
 	h.explain(steps, errs)
 }
@@ -174,7 +188,7 @@ func (h *history) explain(steps []step, errs []error) {
 		}
 		why = append(why, fmt.Sprintf("%v:\n%s", order, d))
 	}
-	h.t.Fatalf("%s at the same time came to what no order of them comes to:\n%s", strings.Join(names, ", "),
+	h.fatalf("%s at the same time came to what no order of them comes to:\n%s", strings.Join(names, ", "),
 		strings.Join(why, "\n"))
 }
 
@@ -191,21 +205,29 @@ func permutations(n int) [][]int {
 	return all
 }
 
-// within takes a step in the middle of another one: when that stores or deletes its first object, or after it.
-func (h *history) within(outer, inner step) {
+// within takes a step in the middle of another one: of a run when a step of the pipeline is done, of a collection when
+// it deletes its first object. When that does not come, it is taken after it.
+func (h *history) within(outer step, at landfall.Step, inner step) {
 	var errs [2]error
 	var once sync.Once
 	run := func() { once.Do(func() { errs[1] = inner.do(h.t.Context()) }) }
-	h.objects.set(run)
-	errs[0] = outer.all(h.t.Context())
-	h.objects.set(nil)
-	run()
-	if inner.rest != nil && errs[1] == nil {
-		errs[1] = inner.rest(h.t.Context())
+	if at == "" {
+		h.objects.set(run)
+	} else {
+		h.meter.set(at, run)
 	}
-	h.count.add("within "+outer.name, nil)
-	h.count.add(outer.name, errs[0])
-	h.count.add(inner.name, errs[1])
+	errs[0] = outer.do(h.t.Context())
+	h.objects.set(nil)
+	h.meter.set("", nil)
+	run()
+	for i, s := range []step{outer, inner} {
+		if s.rest != nil && errs[i] == nil {
+			errs[i] = s.rest(h.t.Context())
+		}
+	}
+	h.note(step{name: "within " + outer.name, about: string(at)}, nil)
+	h.note(outer, errs[0])
+	h.note(inner, errs[1])
 	h.explain([]step{outer, inner}, errs[:])
 }
 
@@ -226,10 +248,10 @@ func (h *history) learn(id landfall.UnitID, word string, digest landfall.Digest)
 	made := madeOf{id, word}
 	if was, ok := h.digest[made]; ok && was != digest {
 		// V4: the same is the same, whoever pushes it, and whatever else is there
-		h.t.Fatalf("%s of %s has the digest %s, and had %s", id, word, digest, was)
+		h.fatalf("%s of %s has the digest %s, and had %s", id, word, digest, was)
 	}
 	if was, ok := h.words[digestOf{id, digest}]; ok && was != word {
-		h.t.Fatalf("%s of %s has the digest of %s", id, word, was) // V4
+		h.fatalf("%s of %s has the digest of %s", id, word, was) // V4
 	}
 	h.digest[made], h.words[digestOf{id, digest}] = digest, word
 }
@@ -244,7 +266,7 @@ func (h *history) remember(v landfall.Version) {
 	was, ok := h.seen[name]
 	if ok && fmt.Sprint(was) != fmt.Sprint(v) {
 		// V1: what a version is never changes, and V3: its number is never given again
-		h.t.Fatalf("%s is %+v, and was %+v", name, v, was)
+		h.fatalf("%s is %+v, and was %+v", name, v, was)
 	}
 	h.seen[name] = v
 }

@@ -47,6 +47,7 @@ type installation struct {
 	upkeep   *upkeep.Upkeep
 	registry *registry.Registry
 	clock    *clock
+	meter    *meter
 	apps     atomic.Int64
 }
 
@@ -54,7 +55,7 @@ type installation struct {
 func newInstallation(t *testing.T, address string) *installation {
 	t.Helper()
 	i := &installation{db: storetest.Open(t, address), git: newRepository(t), objects: &objects{there: map[string][]byte{}},
-		clock: &clock{}}
+		clock: &clock{}, meter: &meter{}}
 	logger := slog.New(slog.DiscardHandler)
 	i.refs = &references{path: i.git.path, named: map[string]map[landfall.RefName]landfall.CommitSHA{}}
 	i.registry = &registry.Registry{Source: source{stored.Source{DB: i.db, Process: "history", Logger: logger}}}
@@ -72,7 +73,8 @@ func newInstallation(t *testing.T, address string) *installation {
 	i.pipeline = &pipeline.Pipeline{
 		DB: i.db, Mirrors: mirrors, Objects: i.objects, Manifests: &assets.Manifests{Store: i.objects}, Acceptor: i.acceptor,
 		Rollout: i.rollout, Runs: i.runs, Secrets: secrets, Scratch: t.TempDir(),
-		Builds: &pipeline.Builds{Folder: t.TempDir()}, Worker: "history", Now: i.clock.Now, Logger: logger,
+		Builds: &pipeline.Builds{Folder: t.TempDir()}, Worker: "history", Meter: i.meter,
+		Now: i.clock.Now, Logger: logger,
 	}
 	i.editor = &deploy.Editor{DB: i.db, Secrets: secrets, ReleaseURL: releaseURL, Rollout: i.rollout, Now: i.clock.Now}
 	i.upkeep = &upkeep.Upkeep{DB: i.db, Runs: i.runs, Rollout: i.rollout, Objects: i.objects, Mirrors: mirrors,
@@ -106,6 +108,32 @@ func (c *clock) Now() time.Time { return noon.Add(time.Duration(c.ticks.Add(1)) 
 
 // pass lets time pass.
 func (c *clock) pass(d time.Duration) { c.ticks.Add(d.Milliseconds()) }
+
+// meter is told of each step of a run when it is done, outside of all transactions.
+type meter struct {
+	mu      sync.Mutex
+	at      landfall.Step
+	between func() // is called once when the step at is done; nil: nothing is
+}
+
+func (m *meter) set(at landfall.Step, between func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at, m.between = at, between
+}
+
+// StepDone implements pipeline.Meter.
+func (m *meter) StepDone(step landfall.Step, _ time.Duration) {
+	m.mu.Lock()
+	between := m.between
+	m.mu.Unlock()
+	if between != nil && step == m.at {
+		between()
+	}
+}
+
+// Released implements pipeline.Meter.
+func (m *meter) Released(time.Duration) {}
 
 // references are those of the built-in remote. All apps have the same commits.
 type references struct {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
@@ -94,13 +95,20 @@ func (h *history) steps() map[string]func(*rapid.T) {
 			})).Draw(t, "second")
 			h.together(draw[first](t), draw[second](t))
 		},
-		"within": func(t *rapid.T) {
+		"within a run": func(t *rapid.T) {
 			h.t = t
-			outer := rapid.SampledFrom([]string{"work", "collect"}).Draw(t, "outer")
+			at := rapid.SampledFrom([]landfall.Step{landfall.StepFetch, landfall.StepPlan, landfall.StepUpload}).Draw(t, "at")
 			inner := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-				return name == outer
+				return name == "work"
 			})).Draw(t, "inner")
-			h.within(draw[outer](t), draw[inner](t))
+			h.within(h.work(t), at, draw[inner](t))
+		},
+		"within a collection": func(t *rapid.T) {
+			h.t = t
+			inner := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+				return name == "collect"
+			})).Draw(t, "inner")
+			h.within(h.collect(t), "", draw[inner](t))
 		},
 	}
 	steps["contest"], steps["contest again"] = h.contest, h.contest
@@ -124,7 +132,7 @@ func (h *history) release(t *rapid.T) {
 func (h *history) contest(t *rapid.T) {
 	h.t = t
 	uid := some(t, "release", h.want.releases)
-	switch rapid.SampledFrom([]string{"alias", "version", "release", "run"}).Draw(t, "about") {
+	switch rapid.SampledFrom([]string{"alias", "version", "release", "run", "secret"}).Draw(t, "about") {
 	case "alias":
 		id, numbers := h.aFunction(t)
 		unheld := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { return h.want.held(id, n) })
@@ -147,6 +155,8 @@ func (h *history) contest(t *rapid.T) {
 			needs = h.tagging("beta", uid)
 		}
 		h.together(h.expiring(uid), needs)
+	case "secret":
+		h.within(h.work(t), landfall.StepUpload, h.setSecret(t))
 	case "run":
 		h.together(h.work(t), h.push(t))
 	}

@@ -25,7 +25,7 @@ func (h *history) startCanary(t *rapid.T) step {
 		t.Skip("there is none")
 	}
 	weight := rapid.SampledFrom([]int{10, 50, 70, 110}).Draw(t, "weight")
-	return step{name: "start a canary", do: func(ctx context.Context) error {
+	return step{name: "start a canary", about: string(uid), do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			return deploy.StartCanary(ctx, tx, *app, landfall.ReleaseCanary{Release: uid, Weight: weight, Step: canaryStep,
 				Interval: canaryInterval, Threshold: 1}, h.by())

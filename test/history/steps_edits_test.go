@@ -18,7 +18,7 @@ func (h *history) setSecret(t *rapid.T) step {
 	value := rapid.SampledFrom([]string{"first-value", "second-value"}).Draw(t, "value")
 	noRelease := rapid.Bool().Draw(t, "no release")
 	var set deploy.SetSecretResult
-	return step{name: "set the secret", do: func(ctx context.Context) (err error) {
+	return step{name: "set the secret", about: fmt.Sprint(value, noRelease), do: func(ctx context.Context) (err error) {
 		set, err = h.editor.SetSecret(ctx, h.app, deploy.NewSecret{Name: key().Name, Value: secret.Text(value),
 			NoRelease: noRelease, Actor: actor})
 		return err
@@ -141,7 +141,7 @@ func (h *history) dropSecret(t *rapid.T) step {
 func (h *history) configure(t *rapid.T) step {
 	word := rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "config")
 	var made deploy.EditResult
-	return step{name: "set the configuration", do: func(ctx context.Context) (err error) {
+	return step{name: "set the configuration", about: word, do: func(ctx context.Context) (err error) {
 		made, err = h.editor.PutConfig(ctx, h.app, fmt.Appendf(nil, `{"colour":%q}`, word), "", actor)
 		return err
 	}, next: func(s *state) landfall.Kind {

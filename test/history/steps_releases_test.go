@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"context"
+	"strconv"
 
 	"pgregory.net/rapid"
 
@@ -20,7 +21,7 @@ func (h *history) promote(t *rapid.T) step {
 }
 
 func (h *history) promoting(uid landfall.UID) step {
-	return step{name: "promote", do: func(ctx context.Context) error {
+	return step{name: "promote", about: string(uid), do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error { return deploy.Promote(ctx, tx, app, uid, h.by()) })
 	}, next: func(s *state) landfall.Kind {
 		s.heldLive = false
@@ -34,7 +35,7 @@ func (h *history) rollBack(t *rapid.T) step {
 	if rapid.Bool().Draw(t, "named") {
 		uid = some(t, "release", h.want.releases)
 	}
-	return step{name: "roll back", do: func(ctx context.Context) error {
+	return step{name: "roll back", about: string(uid), do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error { return deploy.Rollback(ctx, tx, app, uid, h.by()) })
 	}, next: func(s *state) landfall.Kind {
 		to := uid
@@ -51,7 +52,7 @@ func (h *history) rollBack(t *rapid.T) step {
 // hold holds live, or lets go of it.
 func (h *history) hold(t *rapid.T) step {
 	held := rapid.Bool().Draw(t, "held")
-	return step{name: "hold", do: func(ctx context.Context) error {
+	return step{name: "hold", about: strconv.FormatBool(held), do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error { return deploy.Hold(ctx, tx, app, held) })
 	}, next: func(s *state) landfall.Kind {
 		s.heldLive = held
@@ -70,7 +71,7 @@ func (h *history) tag(t *rapid.T) step {
 }
 
 func (h *history) tagging(name string, uid landfall.UID) step {
-	return step{name: "tag", do: func(ctx context.Context) error {
+	return step{name: "tag", about: name + " " + string(uid), do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: name, Kind: landfall.HandTag, Release: uid}, h.by())
 		})
@@ -89,7 +90,7 @@ func (h *history) untag(t *rapid.T) step {
 	if name == "" {
 		t.Skip("there is none")
 	}
-	return step{name: "untag", do: func(ctx context.Context) error {
+	return step{name: "untag", about: name, do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			_, err := deploy.RemoveTag(ctx, tx, app.ID, name, h.by())
 			return err
@@ -110,7 +111,7 @@ func (h *history) expire(t *rapid.T) step {
 }
 
 func (h *history) expiring(uid landfall.UID) step {
-	return step{name: "expire", do: func(ctx context.Context) error {
+	return step{name: "expire", about: string(uid), do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			return deploy.Expire(ctx, tx, *app, uid, h.clock.Now())
 		})

@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func (h *history) drop(t *rapid.T) step {
 
 func (h *history) pushing(name string, ref landfall.RefName, commit landfall.CommitSHA) step {
 	var run string
-	return step{name: name, do: func(ctx context.Context) error {
+	return step{name: name, about: fmt.Sprintf("%s %s %+v", ref, commit.Short(), h.git.commits[commit]), do: func(ctx context.Context) error {
 		before := h.refs.move(h.app.ID, ref, commit)
 		runs, err := accept.GitReceiver{Acceptor: h.acceptor}.Accept(ctx, remote.Repository{App: h.app.ID, Actor: actor},
 			[]remote.Update{{Ref: ref, Before: before, After: commit}})
@@ -117,7 +118,7 @@ func (h *history) work(t *rapid.T) step {
 		}
 		return err
 	}
-	return step{name: "work a run", do: work, rest: func(ctx context.Context) error {
+	return step{name: "work a run", about: id + " of " + waiting[id].commit.Short(), do: work, rest: func(ctx context.Context) error {
 		for tries := 0; !ended.State.Final() && tries < 8; tries++ {
 			h.clock.pass(time.Minute)
 			if err := work(ctx); err != nil {
@@ -176,7 +177,7 @@ func (h *history) worked(s *state, id string, ended landfall.Run) landfall.Kind 
 	}) {
 		digest, ok := h.digest[madeOf{unit, words[unit]}]
 		if !ok || known[unit] != digest {
-			h.t.Fatalf("the release %s lacks %s as the commit has it", uid, unit)
+			h.fatalf("the release %s lacks %s as the commit has it", uid, unit)
 		}
 		inForce[unit] = s.put(unit, digest, uid, production && r.expect == "", false, inForce)
 	}
@@ -190,7 +191,7 @@ func (h *history) worked(s *state, id string, ended landfall.Run) landfall.Kind 
 	_, earlier := s.groups[uid]
 	for other, g := range s.groups {
 		if !earlier && g.commit == r.commit && g.same == same {
-			h.t.Fatalf("the commit %s of the same digests is the version %s, and %s", r.commit.Short(), other, uid)
+			h.fatalf("the commit %s of the same digests is the version %s, and %s", r.commit.Short(), other, uid)
 		}
 	}
 	s.groups[uid] = group{r.commit, inForce, known[pkg()], same}
@@ -293,7 +294,7 @@ func (h *history) reach(t *rapid.T) step {
 		t.Skip("there is none")
 	}
 	var made string
-	return step{name: "release again", do: func(ctx context.Context) (err error) {
+	return step{name: "release again", about: string(uid), do: func(ctx context.Context) (err error) {
 		made, err = h.runs.MakeReachable(ctx, h.app, uid, actor)
 		return err
 	}, next: func(s *state) landfall.Kind {

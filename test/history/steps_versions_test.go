@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func (h *history) aliasing(id landfall.UnitID, p versioning.NewAlias, to []int64
 		p.To = append(p.To, versioning.Weight{Selector: strconv.FormatInt(to[i], 10), Percent: percent})
 		sum += percent
 	}
-	return step{name: "set an alias", do: func(ctx context.Context) error {
+	return step{name: "set an alias", about: fmt.Sprint(id, p.Name, to, percents), do: func(ctx context.Context) error {
 		p.At = h.clock.Now()
 		return h.moveAlias(ctx, id, func(tx *store.Tx, row store.Unit) error {
 			_, err := versioning.SetAlias(ctx, tx, row, p)
@@ -89,7 +90,7 @@ func (h *history) dropAlias(t *rapid.T) step {
 	if name == "" {
 		t.Skip("there is none")
 	}
-	return step{name: "delete an alias", do: func(ctx context.Context) error {
+	return step{name: "delete an alias", about: id.String() + " " + name, do: func(ctx context.Context) error {
 		return h.moveAlias(ctx, id, func(tx *store.Tx, row store.Unit) error {
 			return versioning.RemoveAlias(ctx, tx, row, name, actor, h.clock.Now())
 		})
@@ -128,7 +129,7 @@ func (h *history) deleting(id landfall.UnitID, number int64) step {
 	if number > 0 {
 		selector = strconv.FormatInt(number, 10)
 	}
-	return step{name: "delete a version", do: func(ctx context.Context) error {
+	return step{name: "delete a version", about: id.String() + " " + selector, do: func(ctx context.Context) error {
 		row, err := h.db.UnitInNamespace(ctx, h.app.Namespace, id)
 		if err != nil {
 			return err
@@ -184,7 +185,7 @@ func (h *history) deleting(id landfall.UnitID, number int64) step {
 func (h *history) deleteFunction(t *rapid.T) step {
 	id, _ := h.aFunction(t)
 	force := rapid.Bool().Draw(t, "force")
-	return step{name: "delete a function", do: func(ctx context.Context) error {
+	return step{name: "delete a function", about: fmt.Sprint(id, force), do: func(ctx context.Context) error {
 		row, err := h.db.UnitInNamespace(ctx, h.app.Namespace, id)
 		if err != nil {
 			return err
@@ -225,7 +226,7 @@ func (h *history) version(t *rapid.T) step {
 	label := rapid.SampledFrom([]string{"", "v1", "v2", "next"}).Draw(t, "label")
 	released := rapid.Bool().Draw(t, "released")
 	var made landfall.Version
-	return step{name: "make a version", do: func(ctx context.Context) (err error) {
+	return step{name: "make a version", about: fmt.Sprint(id, label, released), do: func(ctx context.Context) (err error) {
 		made, err = h.editor.MakeVersion(ctx, h.app, deploy.HandVersion{Unreleased: !released,
 			NewVersion: landfall.NewVersion{Unit: id, Label: label}}, actor)
 		if err != nil {
@@ -280,7 +281,7 @@ func (h *history) execute(t *rapid.T) step {
 		Number: number, State: landfall.ExecutionRunning, Attempt: 1}
 	v := h.want.units[id].versions[number]
 	x.Version, x.Group = v.uid, v.uid
-	return step{name: "begin an execution", do: func(ctx context.Context) error {
+	return step{name: "begin an execution", about: fmt.Sprint(id, number), do: func(ctx context.Context) error {
 		x.Created, x.Started = h.clock.Now(), h.clock.Now()
 		return h.record(ctx, x)
 	}, next: func(s *state) landfall.Kind {
