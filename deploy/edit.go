@@ -171,7 +171,11 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 	}
 	digest := versioning.GroupDigest(versioning.InForce(e.units))
 	if digest == e.base.Digest && !e.again {
-		return "", "", nil
+		// with a value that was revoked and set again it is the same, and can be released again
+		err := checkSecrets(ctx, e.tx, e.app.ID, e.base.UID)
+		if err == nil || !landfall.Is(err, landfall.Conflict) {
+			return "", "", err
+		}
 	}
 	g, err := e.group(ctx, digest, message)
 	if err != nil {

@@ -55,7 +55,7 @@ func (h *history) edited(s *state, units map[landfall.UnitID]int64, uid landfall
 			return landfall.Conflict
 		}
 	}
-	if !again && h.sameDigests(base.units, units) {
+	if !again && h.sameDigests(s, base.units, units) && s.secretsGood(base) {
 		return fine
 	}
 	g := group{commit: base.commit, units: units, code: base.code}
@@ -78,17 +78,25 @@ func (h *history) edited(s *state, units map[landfall.UnitID]int64, uid landfall
 }
 
 // sameDigests reports whether two sets of units are the same app.
-func (h *history) sameDigests(a, b map[landfall.UnitID]int64) bool {
+func (h *history) sameDigests(s *state, a, b map[landfall.UnitID]int64) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for id, number := range a {
 		other, ok := b[id]
-		if !ok || number != other && h.word(id, number) != h.word(id, other) {
+		if !ok || number != other && h.wordIn(s, id, number) != h.wordIn(s, id, other) {
 			return false
 		}
 	}
 	return true
+}
+
+// wordIn is what a version is made of that may have been made just now.
+func (h *history) wordIn(s *state, id landfall.UnitID, number int64) string {
+	if v, ok := s.units[id].versions[number]; ok {
+		return h.words[digestOf{id, v.of}]
+	}
+	return h.word(id, number)
 }
 
 // revoke takes a value of the secret away.
