@@ -246,7 +246,7 @@ type below huma.Context
 type keyed struct {
 	below
 
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // huma.Context asks for the context
 	body   io.Reader
 	status int
 	header http.Header

@@ -80,8 +80,8 @@ func checkFree(ctx context.Context, tx *store.Tx, c landfall.Canary) error {
 	const most = 100
 	others, err := tx.Canaries(ctx, c.AppID)
 	if len(others) >= most {
-		return landfall.Errorf(op, landfall.Conflict, "%s has %d canaries, which is as many as may be: delete one first", c.App,
-			len(others))
+		return landfall.Errorf(op, landfall.Conflict, "%s has %d canaries, which is as many as may be: delete one first",
+			c.App, len(others))
 	}
 	for _, other := range others {
 		if other.Name == c.Name {

@@ -146,16 +146,12 @@ func (m *Maker) earlier(ctx context.Context, v Version) (made Made, there bool, 
 // earlierOf is earlier for an app that may own what was made.
 func (m *Maker) earlierOf(ctx context.Context, app landfall.App, row store.Unit, v Version) (made Made, there bool,
 	err error) {
-	head, err := m.DB.Head(ctx, app.ID, v.reference())
-	if err == nil {
-		runs, err := m.DB.RunsOfCommit(ctx, app.ID, head.SHA)
-		if err != nil || len(runs) == 0 {
-			return made, false, err
-		}
-		return Made{Run: runs[0].ID}, true, nil
-	}
-	if landfall.Ignore(err, landfall.NotFound) != nil {
+	runs, err := m.DB.RunsOfRef(ctx, app.ID, v.reference())
+	if err != nil {
 		return made, false, err
+	}
+	if len(runs) > 0 {
+		return Made{Run: runs[0].ID}, true, nil
 	}
 	units, err := m.DB.GroupUnits(ctx, app.ID, deploy.KeyUID(app, v.Key, 0))
 	if err != nil {

@@ -211,8 +211,8 @@ func ReadFunctionTagVersion(unit landfall.UnitID, stored json.RawMessage) (Funct
 	return sortedTag(t), nil
 }
 
-// CheckNameVersion returns an Invalid error unless a spec that is in no file can be that of a declared alias or function
-// tag. The caller checks its functions, which are returned.
+// CheckNameVersion returns an Invalid error unless a spec that is in no file can be that of a declared alias or
+// function tag. The caller checks its functions, which are returned.
 func CheckNameVersion(unit landfall.UnitID, stored json.RawMessage) ([]landfall.Reference, error) {
 	kind, name := tagKind, unit.Name
 	var refs []landfall.Reference
@@ -232,8 +232,8 @@ func CheckNameVersion(unit landfall.UnitID, stored json.RawMessage) ([]landfall.
 		}
 		refs = t.Functions
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": ourVersion, "kind": kind, "metadata": map[string]any{"name": name},
-		"spec": stored})
+	text, err := json.Marshal(map[string]any{"apiVersion": ourVersion, "kind": kind,
+		"metadata": map[string]any{"name": name}, "spec": stored})
 	if err != nil {
 		return nil, versionError(err)
 	}

@@ -24,8 +24,8 @@ func (q queries) FunctionUses(ctx context.Context, unit string) ([]Holder, error
 }
 
 // VersionHolders returns the accessible releases that have a version or pin it, the one of them whose canary runs, the
-// aliases and function tags that name it, the jobs that are not over and the webhooks that name its number, and the executions that are not
-// over and use it, by kind and name; of the executions the oldest few.
+// aliases and function tags that name it, the jobs that are not over and the webhooks that name its number, and the
+// executions that are not over and use it, by kind and name; of the executions the oldest few.
 func (q queries) VersionHolders(ctx context.Context, unit string, number int64) ([]Holder, error) {
 	const most = 10
 	scan := func(row scanner) (h Holder, err error) { return h, row.Scan(&h.Kind, &h.Name) }

@@ -62,6 +62,13 @@ func (q queries) RunsOfCommit(ctx context.Context, app string, commit landfall.C
 		WHERE app = $1 AND commit_sha = $2 ORDER BY created DESC, id DESC`, app, commit)
 }
 
+// RunsOfRef returns the runs of the pushes of a reference, the newest first.
+func (q queries) RunsOfRef(ctx context.Context, app string, ref landfall.RefName) ([]landfall.Run, error) {
+	return list(ctx, q, "store.RunsOfRef", scanRun, `SELECT `+runColumns+` FROM runs WHERE id IN (
+		SELECT rr.run FROM run_refs rr JOIN pushes p ON p.id = rr.push WHERE p.app = $1 AND p.ref = $2)
+		ORDER BY created DESC, id DESC`, app, ref)
+}
+
 // DueRun is a run that may start, as its next attempt.
 type DueRun struct {
 	ID      string

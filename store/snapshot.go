@@ -40,12 +40,11 @@ func dumpTables() []string {
 	return []string{
 		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads",
 		"pull_requests", "runs", "run_refs", "run_steps", "run_log", "units", "versions", "aliases", "alias_moves",
-		"function_tags", "function_tag_entries", "version_pins", "trigger_weights", "canaries", "canary_counts", "canary_steps",
-		"group_versions", "group_units", "applies", "releases", "tags", "moves", "release_canaries",
-		"release_canary_counts", "release_canary_steps", "reports", "comments", "prefixes",
-		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log", "function_jobs",
-		"function_hooks",
-		"plans",
+		"function_tags", "function_tag_entries", "version_pins", "trigger_weights",
+		"canaries", "canary_counts", "canary_steps", "group_versions", "group_units", "applies", "releases", "tags", "moves",
+		"release_canaries", "release_canary_counts", "release_canary_steps", "reports", "comments", "prefixes",
+		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log",
+		"function_jobs", "function_hooks", "plans",
 	}
 }
 

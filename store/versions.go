@@ -212,8 +212,8 @@ const packageHolds = `EXISTS (SELECT 1 FROM units pu JOIN releases r ON r.app = 
 	JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid AND gu.unit = pu.id AND gu.digest = v.digest
 	WHERE pu.id = v.unit AND pu.kind = 'package')`
 
-// pinned are the versions to which something leads that is no release: an alias, a function tag, a job that is not over,
-// or a webhook; and those that aliases and function tags name which an accessible release declares.
+// pinned are the versions to which something leads that is no release: an alias, a function tag, a job that is not
+// over, or a webhook; and those that aliases and function tags name which an accessible release declares.
 const pinned = `(SELECT unit, number, other FROM aliases
 	UNION ALL SELECT unit, number, 0 FROM function_jobs WHERE number > 0 AND state IN ('running', 'paused')
 	UNION ALL SELECT unit, number, 0 FROM function_hooks WHERE number > 0

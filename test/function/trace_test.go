@@ -116,6 +116,13 @@ func (c *collector) traces(root string) []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
+// resources returns what the spans say of the process that made them.
+func (c *collector) resources() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.resource)
+}
+
 // attributes returns what a span of a trace says.
 func (c *collector) attributes(trace, path string) map[string]string {
 	c.mu.Lock()
@@ -186,7 +193,7 @@ func TestTraceOfPush(t *testing.T) {
 	wantSaid(t, c.attributes(id, run+" > fetch"), "cicd.pipeline.task.name", "fetch")
 	wantSaid(t, c.attributes(id, door+" > report > POST"), "url.path", "/repos/harbor/shop/statuses/"+string(commit),
 		"http.response.status_code", "201")
-	wantSaid(t, c.resource, "service.name", "landfall", "deployment.environment.name", "test")
+	wantSaid(t, c.resources(), "service.name", "landfall", "deployment.environment.name", "test")
 	testkit.Contains(t, site.Told{w.Log.String()}, `"msg":"webhook accepted"`)
 	for line := range strings.SplitSeq(w.Log.String(), "\n") {
 		if strings.Contains(line, "webhook accepted") && !strings.Contains(line, `"trace":"`+id+`"`) {

@@ -117,7 +117,7 @@ func (h *history) objectsOf(v landfall.Version) (keys []string) {
 			keys = append(keys, a.Key)
 		}
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger,
-		landfall.QueueTrigger, landfall.SecretUnit:
+		landfall.QueueTrigger, landfall.SecretUnit, landfall.AliasUnit, landfall.FunctionTagUnit:
 	}
 	return keys
 }

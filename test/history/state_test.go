@@ -253,7 +253,7 @@ func (r reader) unit(ctx context.Context, row store.Unit) (*unitState, error) {
 				r.s.revoked[v.Number] = true
 			}
 		case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.HTTPTrigger, landfall.TimeTrigger,
-			landfall.QueueTrigger:
+			landfall.QueueTrigger, landfall.AliasUnit, landfall.FunctionTagUnit:
 		}
 		u.versions[v.Number] = known
 	}

@@ -69,9 +69,13 @@ const (
 
 // Alias defines model for Alias.
 type Alias struct {
-	Moved  time.Time     `json:"moved"`
-	Name   string        `json:"name"`
-	Shares *[]AliasShare `json:"shares"`
+	Declared *string       `json:"declared,omitempty"`
+	Moved    time.Time     `json:"moved"`
+	Name     string        `json:"name"`
+	Shares   *[]AliasShare `json:"shares"`
+
+	// Sticky by what a client is known, which stays on one version
+	Sticky *string `json:"sticky,omitempty"`
 }
 
 // AliasShare defines model for AliasShare.
@@ -119,6 +123,9 @@ type AppPreviews string
 // CreateAliasRequest defines model for Create-aliasRequest.
 type CreateAliasRequest struct {
 	Alias string `json:"alias"`
+
+	// Sticky what keeps a client on one of the two: cookie, cookie:NAME or header:NAME; empty: each call is drawn by itself; absent: as it is
+	Sticky *string `json:"sticky,omitempty"`
 
 	// Version uid, number, label, alias, latest or live
 	Version *string `json:"version,omitempty"`
@@ -178,6 +185,9 @@ type Execution struct {
 	Attempts *int64    `json:"attempts,omitempty"`
 	Created  time.Time `json:"created"`
 
+	// Dead a dead letter: it was accepted, failed in its last attempt, and can be sent again
+	Dead *bool `json:"dead,omitempty"`
+
 	// DurationMs milliseconds from start to end; 0 until it is over
 	DurationMs float64        `json:"duration_ms"`
 	Event      ExecutionEvent `json:"event"`
@@ -197,6 +207,9 @@ type Execution struct {
 	Message    *string `json:"message,omitempty"`
 	Namespace  string  `json:"namespace"`
 
+	// NextAttempt of one that failed and waits: when it is tried again
+	NextAttempt *time.Time `json:"next_attempt,omitempty"`
+
 	// OutputBytes of the answer's data
 	OutputBytes int64 `json:"output_bytes"`
 
@@ -207,9 +220,15 @@ type Execution struct {
 	Release *string `json:"release,omitempty"`
 
 	// Result the event that it answered, of one that was accepted; where one is shown
-	Result  interface{}    `json:"result,omitempty"`
-	Started *time.Time     `json:"started,omitempty"`
-	State   ExecutionState `json:"state"`
+	Result interface{} `json:"result,omitempty"`
+
+	// Retries of one that was accepted: how often it is tried again when it fails
+	Retries *int64 `json:"retries,omitempty"`
+
+	// SentAgain when it was sent again
+	SentAgain *time.Time     `json:"sent_again,omitempty"`
+	Started   *time.Time     `json:"started,omitempty"`
+	State     ExecutionState `json:"state"`
 
 	// Trigger the trigger that it came through, if it did
 	Trigger *string `json:"trigger,omitempty"`
@@ -243,6 +262,21 @@ type Hook struct {
 	Url    string  `json:"url"`
 }
 
+// Kept defines model for Kept.
+type Kept struct {
+	// After it expires when more than so many newer ones of its line were made
+	After *int64 `json:"after,omitempty"`
+
+	// By what holds it: live, live before, a tag, or that it is the newest; empty: nothing
+	By *[]string `json:"by"`
+
+	// Own bytes in the object store that no other accessible release uses
+	Own int64 `json:"own"`
+
+	// Shared bytes that others use, too
+	Shared int64 `json:"shared"`
+}
+
 // MadeToken defines model for MadeToken.
 type MadeToken struct {
 	// App the only app for which it is valid
@@ -255,7 +289,10 @@ type MadeToken struct {
 
 	// Namespace it is valid for the apps of this namespace only
 	Namespace *string `json:"namespace,omitempty"`
-	Scope     string  `json:"scope"`
+
+	// Note why it expires earlier than was asked for
+	Note  *string `json:"note,omitempty"`
+	Scope string  `json:"scope"`
 
 	// Token what is sent as a bearer token; it is shown in this answer alone
 	Token string `json:"token"`
@@ -326,7 +363,7 @@ type NewToken struct {
 	// App valid for this app only; without namespace too: for all
 	App *string `json:"app,omitempty"`
 
-	// Expires such as 24h or 90d from now; empty: never
+	// Expires such as 24h or 90d from now; without: never; never later than the token that makes it
 	Expires *string `json:"expires,omitempty"`
 	Name    string  `json:"name"`
 
@@ -370,15 +407,6 @@ type PageVersion struct {
 	Next *string `json:"next,omitempty"`
 }
 
-// PointerBody defines model for PointerBody.
-type PointerBody struct {
-	// Reason kept in the history
-	Reason *string `json:"reason,omitempty"`
-
-	// Release release id, tag, latest, or commit
-	Release *string `json:"release,omitempty"`
-}
-
 // Release defines model for Release.
 type Release struct {
 	Actor   *string    `json:"actor,omitempty"`
@@ -389,6 +417,7 @@ type Release struct {
 	Digest  string     `json:"digest"`
 	Expired *time.Time `json:"expired,omitempty"`
 	Id      string     `json:"id"`
+	Kept    *Kept      `json:"kept,omitempty"`
 	Latest  bool       `json:"latest"`
 	Line    string     `json:"line"`
 	Live    bool       `json:"live"`
@@ -408,6 +437,18 @@ type ReleasePolicy struct {
 	Live       *string   `json:"live,omitempty"`
 	Production *string   `json:"production,omitempty"`
 	SkipPaths  *[]string `json:"skip_paths"`
+}
+
+// RollbackRequest defines model for RollbackRequest.
+type RollbackRequest struct {
+	// Group uid of an app version: its release is made accessible before, if it has expired
+	Group *string `json:"group,omitempty"`
+
+	// Reason kept in the history
+	Reason *string `json:"reason,omitempty"`
+
+	// Release release id, tag, latest, or commit
+	Release *string `json:"release,omitempty"`
 }
 
 // UnitID defines model for UnitID.
@@ -507,7 +548,7 @@ type CreateWebhookParams struct {
 type CreateAppJSONRequestBody = NewApp
 
 // RollbackJSONRequestBody defines body for Rollback for application/json ContentType.
-type RollbackJSONRequestBody = PointerBody
+type RollbackJSONRequestBody = RollbackRequest
 
 // CreateExecutionJSONRequestBody defines body for CreateExecution for application/json ContentType.
 type CreateExecutionJSONRequestBody = NewExecution

@@ -10,6 +10,11 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
+// The client is made from the OpenAPI document, as others would make one, with the operations of the story that is told
+// here.
+//go:generate go run ../../tools/openapi -3.0 ../../build/openapi-3.0.json
+//go:generate ../../build/bin/oapi-codegen -config oapi-codegen.yaml ../../build/openapi-3.0.json
+
 // speaking returns a client that sends a token.
 func speaking(t *testing.T, s *site.Site, token string) *restclient.ClientWithResponses {
 	t.Helper()
