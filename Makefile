@@ -33,6 +33,7 @@ GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 export GOFLAGS := $(filter-out -tags=nomsgpack,$(shell $(GO) env GOFLAGS)) -tags=nomsgpack
 # RACE=1 turns the race detector on, but not inside what computes alone and takes a multiple with it, up to 40 times: the pure-Go
 # SQLite and compression. Races in our own code are found all the same.
+# The programs that tests start have it with LANDFALL_TEST_RACE=1 only.
 RACEFLAGS := -race $(foreach alone,modernc.org/... compress/... github.com/klauspost/compress/...,-gcflags=$(alone)=-race=false)
 BUILDFLAGS := -ldflags='-s -w' $(if $(RACE),$(RACEFLAGS))
 # Linting has what `go test` would vet.
@@ -99,6 +100,10 @@ $(TEST_TOOLS): | needs
 .PHONY: test
 test: needs $(TEST_TOOLS) ## run every test; installs what it needs (PACKAGES=./store/... runs some)
 	@$(GOTEST) $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES) | $(REPORT)
+
+.PHONY: test/race
+test/race: needs $(TEST_TOOLS) ## run every test with the race detector, also in the programs that the tests start; check has them without (PACKAGES=./test/push some)
+	@LANDFALL_TEST_RACE=1 $(MAKE) RACE=1 test
 
 .PHONY: test/crash
 test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## kill the program at every step on each pair of engines, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)

@@ -190,7 +190,9 @@ func testDoors(t *testing.T, open opener) {
 			db.EndNotes()
 			return err
 		})
-		testkit.Same(t, "in force all the same", testkit.Must(db.Token(ctx, "secret", noon))(t), token)
+		kept := testkit.Must(db.Token(ctx, "secret", noon))(t)
+		token.Used = kept.Used // a database that is told too late to give up notes it
+		testkit.Same(t, "in force all the same", kept, token)
 	})
 	t.Run("tokens that end", func(t *testing.T) {
 		t.Parallel()

@@ -223,7 +223,7 @@ func TestTriggersByHand(t *testing.T) {
 	testkit.Equal(t, "its shares", weighted.Weights["tell:1"], 90)
 	live = s.ShowApp("shop").Live
 	for body, says := range map[string]string{
-		`{"url": "/x"}`:                    "a trigger has a function or weights",
+		`{"url": "/x"}`:                    "a trigger has a function, weights or a tag",
 		`{"function": "tell", "url": "x"}`: "must begin with /",
 		`{"function": "tell", "url": "/bat", "methods": ["POST"]}`:             "conflicts with",
 		`{"function": "tell", "url": "/x", "methods": ["FETCH"]}`:              `unknown method "FETCH"`,

@@ -190,7 +190,7 @@ func TestVersionOfLargeFile(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	dir := t.TempDir()
-	const size = 20 << 20 // five parts
+	const size = 9 << 20 // three parts
 	ballast := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(ballast) // it never fails
 	for name, content := range map[string][]byte{
