@@ -170,6 +170,7 @@ check: ## all that CI checks: format, lint, generated files, tests with the race
 .PHONY: compiled
 compiled:
 	@$(ALIKE) $(GO) list -export -deps -test ./... >/dev/null
+	@CGO_ENABLED=0 $(GO) list -trimpath -export -deps ./cmd/... >/dev/null
 
 .PHONY: static
 static: format

@@ -87,10 +87,9 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	if id := identityOf(ctx); id != "" {
 		key = idOf(id, "version")
 	}
-	// The deadline for the body ends the request's context while the server still works.
-	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
 	defer cancel()
-	made, err := u.Maker.Make(working, handmade.Version{
+	made, err := u.Maker.Make(ctx, handmade.Version{
 		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label, Tag: n.Tag,
 		Description: n.Description, Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
 		Code: (*handmade.Content)(n.Code), Source: (*handmade.Content)(n.Source),

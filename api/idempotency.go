@@ -167,6 +167,7 @@ func (a *api) claim(k *keyed, key landfall.Digest) (store.KeyedRequest, error) {
 	if err != nil {
 		return store.KeyedRequest{}, landfall.Wrapf("api", landfall.Invalid, err, "the body did not arrive")
 	}
+	_ = k.below.SetReadDeadline(time.Time{}) // it would end the request's context while the server works
 	k.body = bytes.NewReader(body)
 	said := fmt.Appendf(nil, "%s %s\n", k.Method(), address.RequestURI())
 	return store.KeyedRequest{Token: caller(k.below.Context()).Hash, Key: key,
@@ -258,6 +259,9 @@ func (k *keyed) Context() context.Context { return k.ctx }
 
 // BodyReader implements huma.Context.
 func (k *keyed) BodyReader() io.Reader { return k.body }
+
+// SetReadDeadline implements huma.Context. The body is here already.
+func (k *keyed) SetReadDeadline(time.Time) error { return nil }
 
 // SetStatus implements huma.Context.
 func (k *keyed) SetStatus(status int) { k.status = status }

@@ -263,7 +263,8 @@ func startAt(port string, fill func(cluster) error) (*server, error) {
 	}
 	serve := c.command("sh", "-c", serverScript, c.dir,
 		filepath.Join(c.bin, "postgres"), "-D", c.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c",
-		"unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=64MB")
+		"unix_socket_directories=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=400", "-c",
+		"shared_buffers=64MB", "-c", "autovacuum=off") // nothing lives long enough to be vacuumed
 	alive, err := serve.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -18,9 +18,10 @@ import (
 )
 
 // greeting is a function that logs its configuration's length and who it greets, and fails when there is nobody.
-const greeting = `import os, sys
+const greeting = `import os, sys, time
 
 def main(event):
+    time.sleep(event['data'].get('seconds', 0))
     print('greeting\x1b[31m', event['data']['name'], file=sys.stderr)
     if not event['data']['name']:
         raise ValueError('nobody is there')
@@ -75,6 +76,12 @@ func TestExecutions(t *testing.T) {
 		testkit.Contains(t, site.Told{out}, "there is no execution "+wrong)
 	}
 
+	// Whoever waits for a function waits as long as it runs.
+	slow := rest(s, http.MethodPost, "/executions", `{"function": "hello", "input": {"name": "Ada", "seconds": 6}}`,
+		"Idempotency-Key", "slow")
+	testkit.Equal(t, "status of a call that takes longer than a body may: "+slow.Body, slow.Status, http.StatusCreated)
+	testkit.Contains(t, site.Told{slow.Body}, `"state":"succeeded"`)
+
 	// E-052: a call is created by the API
 	made, code := s.Run(t.TempDir(), "execution", "create", "hello", "--data", `{"name": ""}`, "-o", "json")
 	testkit.Equal(t, "exit code of a failure", code, 1)
@@ -117,7 +124,7 @@ func TestExecutions(t *testing.T) {
 
 	// L-037: logs are kept by version
 	testkit.Equal(t, "lines of the first version",
-		strings.Count(s.Landfall("function", "logs", "hello:1"), `greeting `), 6) // each attempt has its own
+		strings.Count(s.Landfall("function", "logs", "hello:1"), `greeting `), 7) // each attempt has its own
 	testkit.Equal(t, "lines of the latest", strings.Count(s.Landfall("function", "logs", "hello"), `greeting `), 1)
 
 	s.Landfall("execution", "delete", id)
