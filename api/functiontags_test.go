@@ -37,7 +37,7 @@ func tagOfTwoApps(t *testing.T, w *world) {
 	again := `{"description":"Again","tag":"both"}`
 	want(w.ask(shop, http.MethodPost, "/api/v1/functions/hello/versions", again), http.StatusForbidden, "")
 	testkit.Equal(t, "whether the refused changed something", w.state() != before, false)
-	// N-036: what a tag names is not deleted, and the refusal names the tag
+	// what a tag names is not deleted, and the refusal names the tag
 	want(w.ask(all, http.MethodDelete, "/api/v1/functions/bread/versions/1", ""), http.StatusConflict,
 		"the function tag both")
 	want(w.ask(all, http.MethodDelete, both, ""), http.StatusNoContent, "")

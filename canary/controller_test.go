@@ -165,7 +165,7 @@ func (s *shop) weight(c landfall.Canary) int {
 	return 0
 }
 
-// step by step, the new version gets all calls, while few of them fail; each step is in the history with the
+// Step by step, the new version gets all calls, while few of them fail; each step is in the history with the
 // figures that decided, and changes what gateways show.
 func TestSucceeds(t *testing.T) {
 	t.Parallel()
@@ -194,6 +194,7 @@ func TestSucceeds(t *testing.T) {
 			if c = s.turn(time.Hour); s.weight(c) != 100 || c.State != landfall.CanarySucceeded || c.Finished.IsZero() {
 				t.Errorf("it ended with %d percent as %+v", s.weight(c), c)
 			}
+			// with the figures that decided each step
 			want := "start 40 0/0 0/0, hold 40 0/0 0/0, advance 80 9/10 2/20, done 100 0/0 1/20"
 			if got := s.history(c); got != want {
 				t.Errorf("the history is %s, want %s", got, want)

@@ -6,7 +6,7 @@ import (
 	"landfall.dev/landfall/canary"
 )
 
-// what a canary does next follows from the figures alone.
+// What a canary does next follows from the figures alone.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	fission := canary.Rule{Step: 30, Threshold: 10, MinRequests: 1}
@@ -46,6 +46,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			// by the threshold of failures, each interval by a step
 			got := c.rule.Decide(c.weight, !c.early, c.older, c.newer)
 			if got.Verdict != c.want || got.Weight != c.to || got.Reason == "" {
 				t.Errorf("it decided %+v, want %s with %d%% and a reason", got, c.want, c.to)

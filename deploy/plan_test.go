@@ -76,8 +76,7 @@ func TestPlanOfFunctions(t *testing.T) {
 			return deploy.Rollback(ctx, tx, app, uid, s.by("rolled back"))
 		})
 	}
-	// D-016: the plan is no part of a version: it is what it is now, whichever release is live
-	// D-017: going back to a release that asks for more than the plan is refused, with the figures
+	// D-016, D-017: the plan is no part of a version: going back to one that asks for more than the plan is refused
 	for name, test := range map[string]struct {
 		plan landfall.Plan
 		says string

@@ -50,7 +50,7 @@ func testUses(t *testing.T, open opener) {
 	testkit.Same(t, "jobs that are due before", testkit.Must(db.JobsDue(ctx, after(8), 9))(t), nil)
 
 	holders := func() []store.Holder { return testkit.Must(db.VersionHolders(ctx, row.ID, 2))(t) }
-	// C-024: a job that is not over holds its version, and so does a webhook
+	// a job that is not over holds its version, and so does a webhook
 	testkit.Same(t, "what holds a version", holders(), []store.Holder{{Kind: "job", Name: "a"}, {Kind: "webhook", Name: "h"}})
 	testkit.Same(t, "what holds another", testkit.Must(db.VersionHolders(ctx, row.ID, 1))(t), nil)
 	testkit.Same(t, "uses of the function", len(testkit.Must(db.FunctionUses(ctx, row.ID))(t)), 3)
@@ -61,7 +61,7 @@ func testUses(t *testing.T, open opener) {
 		}
 		return tx.PutJob(ctx, job)
 	})
-	// C-024: a job that is over holds none
+	// a job that is over holds none
 	testkit.Same(t, "what holds it then", holders(), nil)
 	testkit.Same(t, "jobs that are not over", testkit.Must(db.CountJobs(ctx, row.ID))(t), 1)
 	update(t, db, func(tx *store.Tx) error { return second(tx.ForgetJobs(ctx, after(1), 9)) })

@@ -110,7 +110,7 @@ func (s *shop) addVersions(t testing.TB, first landfall.Version, last int64) {
 	}
 }
 
-// BenchmarkFind finds the version that a call means, of a function with one version and of one with 10,000 (C-033).
+// BenchmarkFind finds the version that a call means, of a function with one version and of one with 10,000.
 func BenchmarkFind(b *testing.B) {
 	for _, versions := range []int64{1, 10_000} {
 		s := openShop(b, storetest.Open(b, storetest.SQLite(b)), "shop")

@@ -26,7 +26,7 @@ func (w *world) calls() map[string]int {
 	return got
 }
 
-// a firing of a trigger that names a function tag calls all functions of the tag, whatever becomes of the others.
+// A firing of a trigger that names a function tag calls all functions of the tag, whatever becomes of the others.
 func TestFunctionTag(t *testing.T) {
 	t.Parallel()
 	w := sqlite(t, "2026-11-22T11:59:00Z")
@@ -36,7 +36,7 @@ func TestFunctionTag(t *testing.T) {
 	w.look(s)
 	w.pass(time.Minute)
 	w.look(s)
-	// the group runs with one time trigger
+	// the group runs with one time trigger
 	testkit.Same(t, "calls of one firing", w.calls(), map[string]int{"foo": 1, "bar": 1, "baz": 1})
 	testkit.Equal(t, "the firing", w.last("shop", "nightly").State, store.FiringSucceeded)
 
