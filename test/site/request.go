@@ -3,7 +3,6 @@ package site
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -61,6 +60,7 @@ func (s *Site) At(host, path string) string {
 // processors to the server.
 type Visitor struct {
 	net.Conn
+	Cookie  string // the last that it was given
 	answers *bufio.Reader
 	host    string
 }
@@ -73,15 +73,19 @@ func (s *Site) Visitor(app string) *Visitor {
 		s.T.Fatal(err)
 	}
 	s.T.Cleanup(func() { _ = conn.Close() })
-	return &Visitor{conn, bufio.NewReader(conn), app + ".localhost:" + s.Port}
+	return &Visitor{Conn: conn, answers: bufio.NewReader(conn), host: app + ".localhost:" + s.Port}
 }
 
-// Ask gets a path.
-func (v *Visitor) Ask(path string) (status int, release, body string) {
+// Ask gets a path, with header lines.
+func (v *Visitor) Ask(path string, lines ...string) (status int, release, body string) {
 	if err := v.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		return 0, "", err.Error()
 	}
-	if _, err := fmt.Fprintf(v, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, v.host); err != nil {
+	if v.Cookie != "" {
+		lines = append(lines, "Cookie: "+v.Cookie)
+	}
+	head := strings.Join(append([]string{"GET " + path + " HTTP/1.1", "Host: " + v.host}, lines...), "\r\n")
+	if _, err := io.WriteString(v, head+"\r\n\r\n"); err != nil {
 		return 0, "", err.Error()
 	}
 	resp, err := http.ReadResponse(v.answers, nil)
@@ -92,6 +96,9 @@ func (v *Visitor) Ask(path string) (status int, release, body string) {
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return 0, "", err.Error()
+	}
+	for _, cookie := range resp.Cookies() {
+		v.Cookie = cookie.Name + "=" + cookie.Value
 	}
 	return resp.StatusCode, resp.Header.Get("Landfall-Release"), strings.TrimSpace(string(data))
 }
