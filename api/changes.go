@@ -200,6 +200,7 @@ func (u units) deleteVersions(ctx context.Context, row store.Unit, in *struct {
 
 	Version string `path:"version" doc:"uid, number, label, alias, latest, live, digest, or all"`
 }) (*body[client.Deletion], error) {
+	u.flush(ctx) // executions that run hold a version, and those that are over do not
 	return answer(deletionOf(u.Editor.DeleteVersions(ctx, row, in.Version, in.DryRun)))
 }
 
@@ -208,6 +209,7 @@ func (u units) deleteFunction(ctx context.Context, row store.Unit, in *struct {
 	Dry
 	Force bool `query:"force" doc:"releases that hold it expire first, but never the live one"`
 }) (*body[client.Deletion], error) {
+	u.flush(ctx)
 	return answer(deletionOf(u.Editor.DeleteFunction(ctx, row, caller(ctx).Name, in.Force, in.DryRun)))
 }
 

@@ -46,7 +46,9 @@ func TestVersionsByREST(t *testing.T) {
 		!strings.HasPrefix(first.Metadata.Name, "hello") {
 		t.Fatalf("got %+v, want the first version with its number, description and time", first)
 	}
-	second := create(map[string]any{"code": saying("two"), "description": "The second"})
+	second := create(map[string]any{"code": map[string]any{"name": "hello.js", "literal": []byte(
+		"module.exports = () => new Promise((done) => setTimeout(done, 2100, {status: 200, body: 'two'}));\n")},
+		"description": "The second, which is slow"})
 	// C-003
 	testkit.Equal(t, "the next number", second.Number, 2)
 	// C-007, C-010: who calls the function by its name gets the new code, and who calls the version gets its own
@@ -93,6 +95,7 @@ func TestVersionsByREST(t *testing.T) {
 	s.Call(http.MethodDelete, versions+"/2", nil, nil)
 	// C-025: the third runs the same package
 	testkit.Equal(t, "hello after the second was deleted", answers(""), "two")
+	// C-023: an execution that is over holds nothing from the moment of its answer
 	s.Call(http.MethodDelete, versions+"/3", nil, nil)
 	fourth := create(map[string]any{"code": saying("four")})
 	testkit.Equal(t, "no number comes twice", fourth.Number, 4)
