@@ -1,9 +1,13 @@
 package upkeep_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +23,8 @@ import (
 // page is the object of a prefix.
 const page = "index.html"
 
-// race is an app to which branches push, whose releases expire, and which is collected, all at the same time.
+// race is an app to which branches push, whose releases expire and are rolled back to, and which is collected, all at the
+// same time.
 type race struct {
 	*shop
 
@@ -27,10 +32,14 @@ type race struct {
 }
 
 // Collection beside pushes that share what earlier versions stored: whatever a release points into is there, at every
-// moment, because what holds it is checked in the transaction that marks it.
+// moment, because what holds it is checked in the transaction that marks it. So does a release that was rolled back to.
 func TestCollectionRace(t *testing.T) {
 	t.Parallel()
-	const branches, pushes = 4, 25
+	const branches, variable = 4, "LANDFALL_RACE_ROUNDS"
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv(variable), "100"))
+	if err != nil || rounds < branches {
+		t.Fatalf("%s is %q; right would be a number from %d", variable, os.Getenv(variable), branches)
+	}
 	r := &race{shop: newShop(t)}
 	r.Update(func(tx *store.Tx) error {
 		var err error
@@ -46,7 +55,7 @@ func TestCollectionRace(t *testing.T) {
 	var work, sweep errgroup.Group
 	for branch := range branches {
 		work.Go(func() error {
-			for i := range pushes {
+			for i := range rounds / branches {
 				if err := r.pushOne(t.Context(), fmt.Sprintf("b%dr%d", branch, i)); err != nil {
 					return err
 				}
@@ -79,7 +88,25 @@ func TestCollectionRace(t *testing.T) {
 			}
 		}
 	})
-	err := work.Wait()
+	var moved, expired atomic.Int64
+	for count, change := range map[*atomic.Int64]func(context.Context, *store.Tx) error{&moved: r.rollback, &expired: r.expire} {
+		sweep.Go(func() error {
+			for {
+				switch err := r.Receiver.DB.Update(t.Context(), func(tx *store.Tx) error { return change(t.Context(), tx) }); {
+				case err == nil:
+					count.Add(1)
+				case !landfall.Is(err, landfall.Conflict):
+					return err
+				}
+				select {
+				case <-done:
+					return nil
+				default:
+				}
+			}
+		})
+	}
+	err = work.Wait()
 	close(done)
 	if err != nil {
 		t.Error(err)
@@ -94,8 +121,10 @@ func TestCollectionRace(t *testing.T) {
 	if err := r.check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if beside == 0 {
-		t.Error("nothing was collected beside the pushes")
+	t.Logf("%d pushes, %d rollbacks, %d releases expired by hand, %d looks and deletions of collections", rounds,
+		moved.Load(), expired.Load(), beside)
+	if beside == 0 || moved.Load() == 0 || expired.Load() == 0 {
+		t.Error("nothing was collected, rolled back or expired beside the pushes")
 	}
 	// What nothing reaches is gone: of all that was stored, only what accessible releases point into is left.
 	reached, err := r.reached(t.Context())
@@ -151,6 +180,44 @@ func (r *race) pushOne(ctx context.Context, name string) error {
 	})
 }
 
+// rollback makes one of the accessible releases live. Conflict when there is none.
+func (r *race) rollback(ctx context.Context, tx *store.Tx) error {
+	to, err := r.any(ctx, tx)
+	if err != nil {
+		return err
+	}
+	app, err := tx.App(ctx, accepttest.AppID)
+	if err != nil {
+		return err
+	}
+	return deploy.Rollback(ctx, tx, &app, to, deploy.Mover{Actor: "admin", At: noon})
+}
+
+// expire expires one of the accessible releases. Conflict when there is none, or it is live.
+func (r *race) expire(ctx context.Context, tx *store.Tx) error {
+	uid, err := r.any(ctx, tx)
+	if err != nil {
+		return err
+	}
+	app, err := tx.App(ctx, accepttest.AppID)
+	if err != nil {
+		return err
+	}
+	return deploy.Expire(ctx, tx, app, uid, noon)
+}
+
+// any returns the UID of one of the accessible releases. Conflict when there is none.
+func (r *race) any(ctx context.Context, tx *store.Tx) (landfall.UID, error) {
+	all, err := tx.AccessibleReleases(ctx, accepttest.AppID)
+	if err == nil && len(all) == 0 {
+		err = landfall.Errorf("test", landfall.Conflict, "there is no release")
+	}
+	if err != nil {
+		return "", err
+	}
+	return all[rand.IntN(len(all))].ID, nil
+}
+
 // check fails when an accessible release lacks its version, or a prefix that it points into. It looks in a transaction,
 // beside which nothing expires.
 func (r *race) check(ctx context.Context) error {
@@ -158,6 +225,13 @@ func (r *race) check(ctx context.Context) error {
 		releases, err := tx.AccessibleReleases(ctx, accepttest.AppID)
 		if err != nil {
 			return err
+		}
+		app, err := tx.App(ctx, accepttest.AppID)
+		if err != nil {
+			return err
+		}
+		if app.Live != "" && !slices.ContainsFunc(releases, func(x landfall.Release) bool { return x.ID == app.Live }) {
+			return fmt.Errorf("the release %s is live and not accessible", app.Live)
 		}
 		for _, release := range releases {
 			units, err := tx.GroupUnits(ctx, accepttest.AppID, release.ID)
