@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/porttest"
 	"landfall.dev/landfall/store"
@@ -304,11 +305,23 @@ func newCluster() (c cluster, err error) {
 	if c.bin, err = programs(); err != nil {
 		return c, err
 	}
-	if c.dir, err = os.MkdirTemp("", "landfall-postgres-"); err != nil {
+	if c.dir, err = os.MkdirTemp(inMemory(), "landfall-postgres-"); err != nil {
 		return c, err
 	}
 	c.process, err = runAs(c.dir)
 	return c, err
+}
+
+// inMemory returns a folder in memory when it has room for the databases of tests, whose thousands of small files cost
+// more time on a disk; else "", which is where temporary files are.
+func inMemory() string {
+	const shared, room = "/dev/shm", 4 << 30
+	var at unix.Statfs_t
+	if err := unix.Statfs(shared, &at); err != nil || at.Type != unix.TMPFS_MAGIC ||
+		at.Bavail*uint64(at.Bsize) < room { // #nosec G115 -- a size
+		return ""
+	}
+	return shared
 }
 
 func (c cluster) data() string { return filepath.Join(c.dir, "data") }
