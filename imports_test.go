@@ -121,7 +121,7 @@ func rooms() []room {
 		{"metrics", "runtime/execution runtime/registry runtime/trigger store webhook runtime/gateway/files", "logtest"},
 
 		// What they stand on, and what stands on them.
-		{"store", "", "logtest store/storetest"},
+		{"store", "crashpoint", "logtest store/storetest"},
 		{"fsck", "assets secret store versioning", "assets/disk deploy store/storetest"},
 		{"backup", "assets store", "assets/disk remote store/storetest"},
 		{"store/storetest", "porttest store", ""},
@@ -172,7 +172,7 @@ func rooms() []room {
 		{"test/webhook", "", "api/client github/githubtest test/forge test/site"},
 		{"test/function", "", "api/client backup environment github/githubtest outbound/proxytest remote " +
 			"runtime/trigger/queue/natstest runtime/wasm/wasmtest secret store store/storetest test/forge test/machine test/site"},
-		{"test/crash", "", "api/client assets crashpoint test/forge test/site"},
+		{"test/crash", "", "api/client assets cli crashpoint test/forge test/site"},
 		{"test/fault", "", "api/client assets/s3/s3test store/storetest test/forge test/machine test/site"},
 		{"test/roles", "",
 			"logtest runtime/trigger/queue/natstest runtime/wasm/wasmtest secret test/forge test/machine test/site"},
@@ -266,7 +266,7 @@ func libraries() []library {
 			"what net/http leaves out, and the assembler of filters"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
 		{"golang.org/x/sys", "sandbox sandbox/inner runtime/runner runtime/wasm remote store assets/disk backup server " +
-			"test/site test/machine", "cli", "system calls that the standard library leaves out"},
+			"store/storetest test/site test/machine", "cli", "system calls that the standard library leaves out"},
 		{"golang.org/x/term", "cli", "", "only the command line has a terminal"},
 		{"golang.org/x/time", "webhook github api web runtime/execution trace", "", "rates"},
 		{"modernc.org", "store", "", "the embedded database"},

@@ -58,6 +58,7 @@ type NewVersion struct {
 	Label       string `json:"label,omitempty"`
 	Description string `json:"description,omitempty"`
 	Tag         string `json:"tag,omitempty"` // a function tag that is to name it
+	New         bool   `json:"new,omitempty"` // Conflict when the unit has a version
 }
 
 // PullRequest is what releases need to know of a pull request.

@@ -4,7 +4,15 @@ package crashpoint
 import "slices"
 
 // Names returns every name that Here is called with.
-func Names() []string { return slices.Concat(OfPush(), OfCall(), OfDelete()) }
+func Names() []string { return slices.Concat(OfPush(), OfCall(), OfDelete(), OfWrite()) }
+
+// OfWrite returns the names of the instants that every change of the database comes by, in that order.
+func OfWrite() []string {
+	return []string{
+		"write.committing", // all is said, and nothing of it holds
+		"write.committed",  // all of it holds, and nobody knows
+	}
+}
 
 // OfDelete returns the names of the instants that the deletion of an app comes by, in that order.
 func OfDelete() []string {

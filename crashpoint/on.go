@@ -6,25 +6,49 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 )
 
-// reached counts how often the named instant came by.
-var reached atomic.Int64
+// armed is the instant at which the process dies, and how often it came by.
+var armed struct {
+	sync.Mutex
 
-// Here kills the process at the instant that LANDFALL_CRASH names, as NAME or NAME@N for the N-th time.
+	at      string
+	reached int
+}
+
+// Here kills the process at the instant that LANDFALL_CRASH names, as NAME or NAME@N for the N-th time. With @FILE, a
+// file names it while there is one, and is gone when the process dies; what it says behind a blank makes it another one,
+// which is counted anew.
 func Here(name string) {
-	want, count, _ := strings.Cut(os.Getenv("LANDFALL_CRASH"), "@")
+	armed.Lock()
+	defer armed.Unlock()
+	at := os.Getenv("LANDFALL_CRASH")
+	file, inFile := strings.CutPrefix(at, "@")
+	if inFile {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return
+		}
+		at = string(text)
+	}
+	if at != armed.at {
+		armed.at, armed.reached = at, 0
+	}
+	at, _, _ = strings.Cut(at, " ")
+	want, count, _ := strings.Cut(at, "@")
 	if want != name {
 		return
 	}
-	n, err := strconv.ParseInt(count, 10, 64)
+	n, err := strconv.Atoi(count)
 	if err != nil {
 		n = 1
 	}
-	if reached.Add(1) == n {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+	armed.reached++
+	if armed.reached != n || inFile && os.Remove(file) != nil { // somebody was faster
+		return
 	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
 }

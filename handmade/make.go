@@ -96,7 +96,7 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 		return Made{Run: run}, err
 	}
 	hand := deploy.HandVersion{
-		NewVersion:  landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description, Tag: v.Tag},
+		NewVersion:  landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description, Tag: v.Tag, New: v.New},
 		Environment: v.Environment, Entrypoint: v.Entrypoint, Unreleased: v.NoRelease || app.OfNamespace(),
 		Key: v.Key,
 	}
@@ -244,6 +244,11 @@ func (m *Maker) owner(ctx context.Context, v Version) (app landfall.App, latest 
 	if err := v.Allowed(of); err != nil {
 		return app, latest, err
 	}
+	if v.New && row.ID != "" {
+		if err := versioning.CheckNew(ctx, m.DB, row); err != nil {
+			return app, latest, err
+		}
+	}
 	if err := v.fits(app, latest); err != nil {
 		return app, latest, err
 	}
@@ -268,10 +273,6 @@ func (v Version) fits(app landfall.App, latest landfall.Version) error {
 		return landfall.Errorf("handmade.Make", kind, format, args...)
 	}
 	switch there := latest.Number > 0; {
-	case there && v.New:
-		return fail(landfall.Conflict,
-			"there is a %s in the namespace %q already: landfall %s version create makes another version of it",
-			v.Unit, v.Namespace, v.Unit.Kind)
 	case there && !app.OfNamespace() && (v.hasContent() || v.Package.Name != "" || v.Environment != "" ||
 		v.Entrypoint != ""):
 		return fail(landfall.Conflict, "%s belongs to the app %s: what it is comes with a push", v.Unit, app.Name)
@@ -384,7 +385,7 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 		}
 	}
 	c.versions = append(c.versions, landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description,
-		Tag: v.Tag})
+		Tag: v.Tag, New: v.New})
 	fields, err := packageFields(v, before)
 	if err != nil {
 		return err

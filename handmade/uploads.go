@@ -41,8 +41,9 @@ type Upload struct {
 const keep = 24 * time.Hour
 
 // Begin makes room for a file. It has the given id, of the form of uploadID; for an empty one, a new one. When there is
-// one of that id, that is returned. Invalid when it is larger than one may be; Unavailable when all room is taken, or
-// that of a share: all tokens for one app or namespace have one together, and the others have none for themselves ("").
+// one of that id, that is returned. What its owner sent of the same file before, and broke off, need not come again.
+// Invalid when it is larger than one may be; Unavailable when all room is taken, or that of a share: all tokens for one
+// app or namespace have one together, and the others have none for themselves ("").
 func (u *Uploads) Begin(id string, owner landfall.Digest, share string, size int64,
 	digest landfall.Digest) (Upload, error) {
 	const op landfall.Op = "handmade.Begin"
@@ -62,19 +63,58 @@ func (u *Uploads) Begin(id string, owner landfall.Digest, share string, size int
 	if err := u.sweep(); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
 	}
-	if err := u.checkRoom(share, size); err != nil {
-		return Upload{}, err
+	all, err := u.underWay()
+	if err != nil {
+		return Upload{}, &landfall.Error{Op: op, Err: err}
 	}
 	up := Upload{ID: cmp.Or(id, strings.ToLower(rand.Text())), Owner: owner, Share: share, Digest: digest, Size: size}
+	if err := u.checkRoom(all, up); err != nil {
+		return Upload{}, err
+	}
 	about, err := json.Marshal(up)
 	if err != nil {
 		return up, err
 	}
-	if err := errors.Join(os.WriteFile(u.path(up.ID), nil, 0o600),
-		os.WriteFile(u.path(up.ID)+aboutSuffix, about, 0o600)); err != nil {
+	if up.Offset, err = u.takeOver(all, up); err == nil {
+		err = os.WriteFile(u.path(up.ID)+aboutSuffix, about, 0o600)
+	}
+	if err != nil {
 		return up, &landfall.Error{Op: op, Err: err}
 	}
 	return up, nil
+}
+
+// takeOver gives a new upload what came of the same file, and returns how much that is. Whoever sends the file
+// elsewhere goes on with their own.
+func (u *Uploads) takeOver(all []Upload, up Upload) (int64, error) {
+	var most Upload
+	for _, other := range all {
+		if other.same(up) && other.Offset > most.Offset {
+			most = other
+		}
+	}
+	came := io.NopCloser(strings.NewReader(""))
+	if most.Offset > 0 {
+		from, err := os.Open(u.path(most.ID))
+		switch {
+		case err == nil:
+			came = from
+		case !errors.Is(err, fs.ErrNotExist): // else it is a version by now
+			return 0, err
+		}
+	}
+	defer came.Close()
+	to, err := os.OpenFile(u.path(up.ID), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(to, io.LimitReader(came, most.Offset))
+	return n, errors.Join(err, to.Close())
+}
+
+// same reports whether two uploads are of the same file and owner.
+func (u Upload) same(other Upload) bool {
+	return u.Owner == other.Owner && u.Digest == other.Digest && u.Size == other.Size
 }
 
 const aboutSuffix = ".json"
@@ -136,12 +176,24 @@ func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []
 	if up.Offset += int64(n); up.Offset < up.Size {
 		return up, nil
 	}
-	digest, err := digestOf(u.path(id))
-	if err == nil && digest != up.Digest {
-		err = errors.Join(landfall.Errorf(op, landfall.Invalid, "what came has the digest %s, not %s: send it again", digest,
-			up.Digest), u.Remove(id))
+	return up, u.check(up)
+}
+
+// check fails with Invalid when what came of an upload is not what was to come. Then it is gone, also what else came of
+// it.
+func (u *Uploads) check(up Upload) error {
+	digest, err := digestOf(u.path(up.ID))
+	if err != nil || digest == up.Digest {
+		return err
 	}
-	return up, err
+	all, err := u.underWay()
+	for _, other := range all {
+		if other.same(up) {
+			err = errors.Join(err, u.Remove(other.ID))
+		}
+	}
+	return errors.Join(landfall.Errorf("handmade.check", landfall.Invalid,
+		"what came has the digest %s, not %s: send it again", digest, up.Digest), err)
 }
 
 // digestOf returns the digest of a file.
@@ -158,7 +210,8 @@ func digestOf(path string) (landfall.Digest, error) {
 	return landfall.DigestFromSum(hash.Sum(nil)), nil
 }
 
-// whole returns the path of an upload of which all is here. Conflict when a part is missing, or it has another digest.
+// whole returns the path of an upload of which all is here. Conflict when a part is missing, Invalid
+// when it has another digest.
 func (u *Uploads) whole(owner landfall.Digest, id string) (string, error) {
 	const op landfall.Op = "handmade.whole"
 	up, err := u.Find(owner, id)
@@ -168,11 +221,7 @@ func (u *Uploads) whole(owner landfall.Digest, id string) (string, error) {
 	if up.Offset != up.Size {
 		return "", landfall.Errorf(op, landfall.Conflict, "of the upload %s %d of %d bytes are here", id, up.Offset, up.Size)
 	}
-	digest, err := digestOf(u.path(id))
-	if err == nil && digest != up.Digest {
-		err = landfall.Errorf(op, landfall.Conflict, "the upload %s is not what was to come: send it again", id)
-	}
-	return u.path(id), err
+	return u.path(id), u.check(up)
 }
 
 // Remove takes an upload away. It can be repeated.
@@ -196,28 +245,39 @@ func (u *Uploads) work() (string, error) {
 // How many of the largest uploads may be under way at once, and how many of them in one share.
 const maxUnderWay, maxOfShare = 20, 5
 
-// checkRoom fails with Unavailable when the uploads that are under way leave no room for one of a size.
-func (u *Uploads) checkRoom(share string, size int64) error {
+// underWay returns all uploads that there are.
+func (u *Uploads) underWay() (all []Upload, err error) {
 	entries, err := os.ReadDir(u.Folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	all, shared := size, size
 	for _, entry := range entries {
 		id, isAbout := strings.CutSuffix(entry.Name(), aboutSuffix)
 		if !isAbout {
 			continue
 		}
 		up, err := u.Find("", id)
-		if err != nil && landfall.KindOf(err) != landfall.NotFound {
-			return err
+		if landfall.Is(err, landfall.NotFound) {
+			continue
 		}
-		all += up.Size
-		if up.Share == share {
-			shared += up.Size
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, up)
+	}
+	return all, nil
+}
+
+// checkRoom fails with Unavailable when the uploads that are under way leave no room for another one.
+func (u *Uploads) checkRoom(all []Upload, up Upload) error {
+	sum, shared := up.Size, up.Size
+	for _, other := range all {
+		sum += other.Size
+		if other.Share == up.Share {
+			shared += other.Size
 		}
 	}
-	if all > maxUnderWay*u.MaxBytes || share != "" && shared > maxOfShare*u.MaxBytes {
+	if sum > maxUnderWay*u.MaxBytes || up.Share != "" && shared > maxOfShare*u.MaxBytes {
 		return landfall.Errorf("handmade.Begin", landfall.Unavailable, "too much is being sent already: try again later")
 	}
 	return nil

@@ -76,15 +76,6 @@ func (m *Importer) Install(ctx context.Context, app landfall.App, p *Parcel, liv
 	if err := w.checkArchives(); err != nil {
 		return "", nil, err
 	}
-	var err error
-	if w.uid, err = m.DB.FreeUID(ctx, app.ID, "", func(n int) landfall.UID {
-		if own := p.Document.Release; n == 0 && landfall.IsUID(string(own)) {
-			return own // its address has the same name then
-		}
-		return landfall.NewUID()
-	}); err != nil {
-		return "", nil, err
-	}
 	if err := w.store(ctx); err != nil {
 		return "", nil, err
 	}
@@ -268,15 +259,17 @@ func (w *installation) checkArchives() error {
 	return nil
 }
 
-// store stores the content below folders of its own, which a collection takes away when the rest fails.
+// store stores the content below folders of its own, which a collection takes away when the rest fails, and which no
+// other import of the same archive has.
 func (w *installation) store(ctx context.Context) error {
+	own := landfall.NewUID()
 	for _, u := range w.parcel.Document.Units {
 		var folder string
 		switch u.Kind { //nolint:exhaustive // the others have no content
 		case landfall.StaticUnit:
-			folder = assets.Prefix(w.app.Objects, u.Name, w.uid)
+			folder = assets.Prefix(w.app.Objects, u.Name, own)
 		case landfall.PackageUnit:
-			folder = w.app.Objects + "packages/" + u.Name + "/" + string(w.uid) + "/"
+			folder = w.app.Objects + "packages/" + u.Name + "/" + string(own) + "/"
 		default:
 			continue
 		}
@@ -362,6 +355,14 @@ func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	if err := w.pinSecrets(ctx, tx); err != nil {
+		return err
+	}
+	if w.uid, err = tx.FreeUID(ctx, app.ID, "", func(n int) landfall.UID {
+		if own := w.parcel.Document.Release; n == 0 && landfall.IsUID(string(own)) {
+			return own // its address has the same name then
+		}
+		return landfall.NewUID()
+	}); err != nil {
 		return err
 	}
 	apply := versioning.Apply{App: app, UID: w.uid, Commit: w.parcel.Document.Commit,

@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
 )
 
 //go:embed migrations/*.sql
@@ -264,9 +265,11 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 	if err != nil {
 		return errors.Join(err, t.rollback())
 	}
+	crashpoint.Here("write.committing")
 	if err := t.commit(ctx); err != nil {
 		return classify(op, err)
 	}
+	crashpoint.Here("write.committed")
 	if len(tx.jobs) > 0 {
 		select {
 		case db.wake <- struct{}{}:

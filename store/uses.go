@@ -51,6 +51,11 @@ func usesLike[T any](ctx context.Context, q queries, op landfall.Op, scan func(s
 // appIsThere is true of a unit u unless its app was deleted.
 const appIsThere = `NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = u.app AND a.deleted > 0)`
 
+// noUse is the error that a job or a hook is not there.
+func noUse(what string) landfall.Error {
+	return landfall.Error{Kind: landfall.NotFound, Err: fmt.Errorf("there is no %s", what)}
+}
+
 // oneUse returns a job or a hook. NotFound, with a sentence, when there is none, or its app was deleted.
 func oneUse[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query, what string,
 	id any) (T, error) {
@@ -111,9 +116,9 @@ func (q queries) CountJobs(ctx context.Context, unit string) (int, error) {
 		`SELECT COUNT(*) FROM function_jobs WHERE unit = $1 AND state IN ('running', 'paused')`, unit)
 }
 
-// DeleteJob removes a job. What it started goes on.
+// DeleteJob removes a job. What it started goes on. NotFound when it is gone.
 func (tx *Tx) DeleteJob(ctx context.Context, id string) error {
-	return tx.exec(ctx, "store.DeleteJob", `DELETE FROM function_jobs WHERE id = $1`, id)
+	return tx.execOne(ctx, "store.DeleteJob", noUse("job "+id), `DELETE FROM function_jobs WHERE id = $1`, id)
 }
 
 // ForgetJobs deletes up to limit jobs that were over before a time, and returns how many it deleted.
@@ -168,7 +173,8 @@ func (q queries) CountFunctionHooks(ctx context.Context, unit string) (int, erro
 		`SELECT COUNT(*) FROM function_hooks WHERE unit = $1`, unit)
 }
 
-// DeleteFunctionHook removes a hook: its address leads nowhere any more.
+// DeleteFunctionHook removes a hook: its address leads nowhere any more. NotFound when it is gone.
 func (tx *Tx) DeleteFunctionHook(ctx context.Context, id string) error {
-	return tx.exec(ctx, "store.DeleteFunctionHook", `DELETE FROM function_hooks WHERE id = $1`, id)
+	return tx.execOne(ctx, "store.DeleteFunctionHook", noUse("webhook "+id),
+		`DELETE FROM function_hooks WHERE id = $1`, id)
 }

@@ -214,9 +214,15 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 	return v, stored.record(ctx, tx, row, v.Number)
 }
 
-// uidOf returns the UID of a version that a person makes. Invalid or Conflict when it cannot have its label.
+// uidOf returns the UID of a version that a person makes. Invalid or Conflict when it cannot have its label, Conflict
+// when the unit was to be new and is there.
 func (a *Apply) uidOf(ctx context.Context, tx *store.Tx, row store.Unit,
 	made landfall.NewVersion) (landfall.UID, error) {
+	if made.New {
+		if err := CheckNew(ctx, tx, row); err != nil {
+			return "", err
+		}
+	}
 	if err := CheckLabel(ctx, tx, row, made.Label); err != nil {
 		return "", err
 	}

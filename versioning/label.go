@@ -33,3 +33,13 @@ func CheckLabel(ctx context.Context, r Reader, row store.Unit, label string) err
 	}
 	return landfall.Ignore(err, landfall.NotFound)
 }
+
+// CheckNew fails with Conflict when a unit has a version.
+func CheckNew(ctx context.Context, r Reader, row store.Unit) error {
+	if _, err := Select(ctx, r, row, landfall.Latest); err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	return landfall.Errorf("versioning.CheckNew", landfall.Conflict,
+		"there is a %s in the namespace %q already: landfall %s version create makes another version of it", row.Unit,
+		row.Namespace, row.Unit.Kind)
+}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -42,6 +43,7 @@ func (c *Client) sendAgain(ctx context.Context, method, path string, body any) (
 	accept.Set("Content-Type", "application/json")
 	accept.Set("Idempotency-Key", rand.Text())
 	sent := false
+	var broke error // of the first attempt that left and has no answer
 	for attempt := 1; ; attempt++ {
 		resp, err := c.askWith(ctx, method, "/api/v1"+path, strings.NewReader(string(data)), accept)
 		lost := err != nil && (sent || !refused(err))
@@ -50,6 +52,12 @@ func (c *Client) sendAgain(ctx context.Context, method, path string, body any) (
 			lost = resp.StatusCode == http.StatusConflict && resp.Header.Get("Retry-After") != ""
 		}
 		sent = sent || lost
+		if broke == nil && !refused(err) {
+			broke = err
+		}
+		if err != nil {
+			err = cmp.Or(broke, err)
+		}
 		if !lost || attempt == attempts || ctx.Err() != nil {
 			return answered(resp, err)
 		}

@@ -210,6 +210,10 @@ func (c *Client) askWith(ctx context.Context, method, path string, body io.Reade
 	}
 	r.Header.Set("Authorization", "Bearer "+c.Token)
 	resp, err := c.client().Do(r)
+	if err != nil && method != http.MethodGet && !refused(err) {
+		return nil, landfall.Wrapf("client", landfall.Unavailable, err,
+			"the server %s broke off; what you asked for may be done, or be done yet: look before you ask again", c.URL)
+	}
 	if err != nil {
 		return nil, landfall.Wrapf("client", landfall.Unavailable, err,
 			"the server %s cannot be reached; start it with landfall serve, or name another with LANDFALL_SERVER", c.URL)

@@ -2,12 +2,17 @@ package function_test
 
 import (
 	"archive/zip"
+	"context"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -203,4 +208,111 @@ func TestVersionOfLargeFile(t *testing.T) {
 	}
 	s.Landfall("function", "create", "large", "--env", "python", "--code", dir, "--entrypoint", "user.main")
 	testkit.Equal(t, "the size of what came", s.Landfall("function", "invoke", "large"), strconv.Itoa(size))
+}
+
+// line is a connection to a server that breaks when so many bytes went to it, once.
+type line struct {
+	net.Listener
+
+	broken func() // is called when it breaks; nobody connects meanwhile
+
+	mu         sync.Mutex
+	left, went int64
+}
+
+func newLine(t *testing.T, server string, after int64, broken func()) *line {
+	t.Helper()
+	l := &line{Listener: testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t), left: after, broken: broken}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			l.mu.Lock() // until what broke is whole
+			to, err := net.Dial("tcp", server)
+			l.mu.Unlock()
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			end := func() { _, _ = from.Close(), to.Close() }
+			go func() {
+				defer end()
+				_, _ = io.Copy(from, to)
+			}()
+			go func() {
+				defer end()
+				_, _ = io.Copy(to, io.TeeReader(from, l))
+			}()
+		}
+	}()
+	return l
+}
+
+// Write counts what goes, and fails when the line breaks.
+func (l *line) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.went
+	if l.went += int64(len(p)); before < l.left && l.went >= l.left {
+		l.broken()
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+// An upload that breaks off at any tenth goes on, also when the server is killed then. Who types the command again sends
+// only what did not come.
+func TestUploadThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	s := site.New(t)
+	const size, part = 5 << 20, 4 << 20
+	folder := t.TempDir()
+	fill := func(seed byte) {
+		t.Helper()
+		ballast := make([]byte, size)
+		_, _ = rand.NewChaCha8([32]byte{seed}).Read(ballast) // it never fails
+		if err := os.WriteFile(filepath.Join(folder, "ballast"), ballast, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(0)
+	create := func(s *site.Site, name string) string {
+		t.Helper()
+		s.Landfall("package", "version", "create", name, "--env", "python", "--deploy", folder)
+		archive := s.ReadAs("http://localhost:" + s.Port + "/api/v1/packages/" + name + "/versions/latest?download=true")
+		return string(landfall.DigestOf([]byte(archive.Body)))
+	}
+	whole := create(s, "whole")
+	for tenth := int64(1); tenth < 10; tenth++ {
+		broken := false
+		over := newLine(t, "127.0.0.1:"+s.Port, size*tenth/10, func() {
+			if broken = true; tenth == 5 {
+				s.Kill()
+			}
+		})
+		away := s.In(t)
+		away.URL = "http://" + over.Addr().String()
+		testkit.Equal(t, "what came", create(away, "lib"+strconv.FormatInt(tenth, 10)), whole)
+		testkit.Equal(t, "the line broke", broken, true)
+	}
+
+	fill(1)
+	away := s.In(t)
+	ctx, gone := context.WithCancel(t.Context())
+	over := newLine(t, "127.0.0.1:"+s.Port, size*9/10, gone)
+	away.URL = "http://" + over.Addr().String()
+	command := exec.CommandContext(ctx, testkit.Must(site.Binary())(t), "package", "version", "create", "again",
+		"--env", "python", "--deploy", folder)
+	command.Env = site.Environ("LANDFALL_SERVER="+away.URL, "LANDFALL_TOKEN="+s.Token)
+	if out, err := command.CombinedOutput(); err == nil {
+		t.Fatalf("the command ended before it was killed: %s", out)
+	}
+	before := over.went
+	create(away, "again")
+	if again := over.went - before; again > size-part+part/8 {
+		t.Errorf("typed again, the command sent %d bytes, of which %d had come", again, part)
+	}
 }
