@@ -68,7 +68,7 @@ func (editor *Editor) edit(
 		made.Release, made.Note, err = e.release(ctx, message)
 		return err
 	})
-	if err == nil && made.Release != "" {
+	if err == nil { // also without a release: earlier ones may have expired
 		editor.Rollout.Show(ctx, app)
 	}
 	return made, err

@@ -30,6 +30,7 @@ type history struct {
 	count *figures
 
 	trail  []string                    // what was done
+	known  map[string]int              // which names came when: the first is 1
 	seen   map[string]landfall.Version // V1: by unit and number
 	uids   map[landfall.UID]string     // V3: of groups, to their digests
 	digest map[madeOf]landfall.Digest  // V4
@@ -57,7 +58,7 @@ func (s step) all(ctx context.Context) error {
 // begin makes an app in a namespace of its own.
 func (i *installation) begin(t *rapid.T, count *figures) *history {
 	id := fmt.Sprintf("a%06d", i.apps.Add(1))
-	h := &history{installation: i, t: t, want: newState(), count: count,
+	h := &history{installation: i, t: t, want: newState(), count: count, known: map[string]int{},
 		seen: map[string]landfall.Version{}, uids: map[landfall.UID]string{}, digest: map[madeOf]landfall.Digest{},
 		words: map[digestOf]string{}}
 	h.app = landfall.App{ID: id, Namespace: "n" + id, Name: id, Branch: branch, UIDSpace: uuid.New(), Created: noon,
@@ -133,6 +134,7 @@ func (h *history) adopt(got, want *state) {
 		}
 	}
 	h.want = got
+	h.know(got)
 }
 
 func (h *history) stored() *state {

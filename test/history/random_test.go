@@ -131,7 +131,7 @@ func (h *history) release(t *rapid.T) {
 // contest takes two steps at the same time of which one does away with what the other one needs.
 func (h *history) contest(t *rapid.T) {
 	h.t = t
-	uid := some(t, "release", h.want.releases)
+	uid := some(h, "release", h.want.releases)
 	switch rapid.SampledFrom([]string{"alias", "version", "release", "run", "secret"}).Draw(t, "about") {
 	case "alias":
 		id, numbers := h.aFunction(t)

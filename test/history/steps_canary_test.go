@@ -20,7 +20,7 @@ func (h *history) startCanary(t *rapid.T) step {
 	if rapid.IntRange(0, 4).Draw(t, "any") > 0 {
 		maps.DeleteFunc(others, func(uid landfall.UID, r release) bool { return r.expired || uid == h.want.live })
 	}
-	uid := some(t, "release", others)
+	uid := some(h, "release", others)
 	if uid == "" {
 		t.Skip("there is none")
 	}

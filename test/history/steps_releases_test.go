@@ -13,7 +13,7 @@ import (
 
 // promote makes a release live.
 func (h *history) promote(t *rapid.T) step {
-	uid := some(t, "release", h.want.releases)
+	uid := some(h, "release", h.want.releases)
 	if uid == "" {
 		t.Skip("there is none")
 	}
@@ -33,7 +33,7 @@ func (h *history) promoting(uid landfall.UID) step {
 func (h *history) rollBack(t *rapid.T) step {
 	uid := landfall.UID("")
 	if rapid.Bool().Draw(t, "named") {
-		uid = some(t, "release", h.want.releases)
+		uid = some(h, "release", h.want.releases)
 	}
 	return step{name: "roll back", about: string(uid), do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error { return deploy.Rollback(ctx, tx, app, uid, h.by()) })
@@ -62,7 +62,7 @@ func (h *history) hold(t *rapid.T) step {
 
 // tag tags a release.
 func (h *history) tag(t *rapid.T) step {
-	uid := some(t, "release", h.want.releases)
+	uid := some(h, "release", h.want.releases)
 	if uid == "" {
 		t.Skip("there is none")
 	}
@@ -86,7 +86,7 @@ func (h *history) tagging(name string, uid landfall.UID) step {
 
 // untag removes a tag.
 func (h *history) untag(t *rapid.T) step {
-	name := some(t, "tag", h.want.tags)
+	name := some(h, "tag", h.want.tags)
 	if name == "" {
 		t.Skip("there is none")
 	}
@@ -103,7 +103,7 @@ func (h *history) untag(t *rapid.T) step {
 
 // expire lets go of a release.
 func (h *history) expire(t *rapid.T) step {
-	uid := some(t, "release", h.want.releases)
+	uid := some(h, "release", h.want.releases)
 	if uid == "" {
 		t.Skip("there is none")
 	}

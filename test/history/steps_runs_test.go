@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/store"
 )
 
 // push pushes a commit to a branch.
@@ -29,7 +30,7 @@ func (h *history) push(t *rapid.T) step {
 
 // drop deletes a branch.
 func (h *history) drop(t *rapid.T) step {
-	ref := some(t, "branch", h.want.heads)
+	ref := some(h, "branch", h.want.heads)
 	if ref == "" || ref == landfall.BranchPrefix+branch {
 		t.Skip("there is none")
 	}
@@ -107,7 +108,7 @@ func (h *history) work(t *rapid.T) step {
 			waiting[id] = r
 		}
 	}
-	id := some(t, "run", waiting)
+	id := some(h, "run", waiting)
 	if id == "" {
 		t.Skip("no run waits")
 	}
@@ -120,13 +121,22 @@ func (h *history) work(t *rapid.T) step {
 	}
 	return step{name: "work a run", about: id + " of " + waiting[id].commit.Short(), do: work, rest: func(ctx context.Context) error {
 		for tries := 0; !ended.State.Final() && tries < 8; tries++ {
-			h.clock.pass(time.Minute)
+			if err := h.due(ctx, ended); err != nil {
+				return err
+			}
 			if err := work(ctx); err != nil {
 				return err
 			}
 		}
 		return nil
 	}, next: func(s *state) landfall.Kind { return h.worked(s, id, ended) }}
+}
+
+// due lets the time come when a run is tried again: also where the database's clock says when that is.
+func (h *history) due(ctx context.Context, r landfall.Run) error {
+	return h.db.Update(ctx, func(tx *store.Tx) error {
+		return landfall.Ignore(tx.GiveBack(ctx, r.ID, r.Attempt, time.Time{}, false, ""), landfall.Conflict)
+	})
 }
 
 // worked is what the model says of a run: of the units that the commit declares, in the order in which they are
@@ -241,7 +251,7 @@ func applyOrder(kind landfall.UnitKind) int {
 
 // cancel ends a run.
 func (h *history) cancel(t *rapid.T) step {
-	id := some(t, "run", h.want.runs)
+	id := some(h, "run", h.want.runs)
 	if id == "" {
 		t.Skip("there is none")
 	}
@@ -261,7 +271,7 @@ func (h *history) cancel(t *rapid.T) step {
 
 // retry runs a commit again.
 func (h *history) retry(t *rapid.T) step {
-	id := some(t, "run", h.want.runs)
+	id := some(h, "run", h.want.runs)
 	if id == "" {
 		t.Skip("there is none")
 	}
@@ -289,7 +299,7 @@ func (h *history) retry(t *rapid.T) step {
 
 // reach makes a group version accessible again.
 func (h *history) reach(t *rapid.T) step {
-	uid := some(t, "group", h.want.groups)
+	uid := some(h, "group", h.want.groups)
 	if uid == "" {
 		t.Skip("there is none")
 	}

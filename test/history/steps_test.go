@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,13 +42,36 @@ func (h *history) move(ctx context.Context, f func(tx *store.Tx, app *landfall.A
 	return err
 }
 
-// some draws one of several, in an order that does not depend on chance otherwise.
-func some[K ~string, V any](t *rapid.T, what string, all map[K]V) K {
-	keys := slices.Sorted(maps.Keys(all))
+// some draws one of several. They are in the order in which the history came to know them, so that the same numbers draw
+// the same ones again.
+func some[K ~string, V any](h *history, what string, all map[K]V) K {
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b K) int {
+		return cmp.Or(cmp.Compare(h.known[string(a)], h.known[string(b)]), cmp.Compare(a, b))
+	})
 	if len(keys) == 0 {
 		return ""
 	}
-	return keys[rapid.IntRange(0, len(keys)-1).Draw(t, what)]
+	return keys[rapid.IntRange(0, len(keys)-1).Draw(h.t, what)]
+}
+
+// know notes the names that a state has for the first time.
+func (h *history) know(s *state) {
+	fresh := map[string]bool{}
+	note(h.known, fresh, s.groups)
+	note(h.known, fresh, s.releases)
+	note(h.known, fresh, s.runs)
+	note(h.known, fresh, s.executions)
+	for _, name := range slices.Sorted(maps.Keys(fresh)) {
+		h.known[name] = len(h.known) + 1
+	}
+}
+
+func note[K ~string, V any](known map[string]int, fresh map[string]bool, all map[K]V) {
+	for name := range all {
+		if known[string(name)] == 0 {
+			fresh[string(name)] = true
+		}
+	}
 }
 
 // sorted returns words in their order, each with a space behind it.

@@ -86,7 +86,7 @@ func (h *history) aliasing(id landfall.UnitID, p versioning.NewAlias, to []int64
 // dropAlias removes an alias.
 func (h *history) dropAlias(t *rapid.T) step {
 	id, _ := h.aFunction(t)
-	name := some(t, "alias", h.want.units[id].aliases)
+	name := some(h, "alias", h.want.units[id].aliases)
 	if name == "" {
 		t.Skip("there is none")
 	}
@@ -293,7 +293,7 @@ func (h *history) execute(t *rapid.T) step {
 
 // finish ends an execution.
 func (h *history) finish(t *rapid.T) step {
-	id := some(t, "execution", h.want.executions)
+	id := some(h, "execution", h.want.executions)
 	if id == "" {
 		t.Skip("there is none")
 	}
