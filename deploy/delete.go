@@ -209,7 +209,7 @@ func (d *deletion) addUsers(ctx context.Context, v landfall.Version) error {
 	if d.row.App == "" {
 		return nil
 	}
-	units, err := d.tx.UnitsInNamespace(ctx, d.row.Namespace, landfall.FunctionUnit) // also of an app that took one over
+	units, err := d.tx.FunctionsWithVersions(ctx, d.row.Namespace) // also of an app that took one over
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func (h *history) deleting(id landfall.UnitID, number int64) step {
 				continue
 			}
 			for _, user := range []landfall.UnitID{fn("f"), fn("g")} {
-				if s.units[user] == nil || s.units[user].retired {
+				if s.units[user] == nil {
 					continue
 				}
 				for m, v := range s.units[user].versions {
