@@ -41,6 +41,11 @@ func (h *history) check() {
 			h.fatalf("the execution %s runs %s no. %d, which is deleted", id, x.function, x.number) // V2
 		}
 	}
+	for _, to := range h.want.named() {
+		if _, ok := h.want.units[to.function].versions[to.number]; !ok {
+			h.fatalf("%s no. %d is named by an alias, a function tag, a job or a webhook, and is deleted", to.function, to.number) // V2
+		}
+	}
 	h.checkTable()
 	h.checkReports()
 }

@@ -46,8 +46,8 @@ func (s *state) accessible(uid landfall.UID) bool {
 	return ok && !r.expired
 }
 
-// holders are what a person is told who deletes a version.
-func (s *state) holders(id landfall.UnitID, number int64) (releases []landfall.UID, aliases, others int) {
+// holders are what a person is told who deletes a version: the names are aliases and function tags.
+func (s *state) holders(id landfall.UnitID, number int64) (releases []landfall.UID, names, others int) {
 	for uid := range s.releases {
 		if s.accessible(uid) && s.groups[uid].units[id] == number {
 			releases = append(releases, uid)
@@ -55,7 +55,17 @@ func (s *state) holders(id landfall.UnitID, number int64) (releases []landfall.U
 	}
 	for _, a := range s.units[id].aliases {
 		if a.first == number || a.other == number {
-			aliases++
+			names++
+		}
+	}
+	for _, named := range s.marks {
+		if named[id] == number {
+			names++
+		}
+	}
+	for _, u := range s.uses {
+		if u.function == id && u.number == number {
+			others++
 		}
 	}
 	for _, x := range s.executions {
@@ -63,13 +73,13 @@ func (s *state) holders(id landfall.UnitID, number int64) (releases []landfall.U
 			others++
 		}
 	}
-	return releases, aliases, others
+	return releases, names, others
 }
 
 // held reports whether anything needs a version to be there: what a person is told, and what is run with it.
 func (s *state) held(id landfall.UnitID, number int64) bool {
-	releases, aliases, others := s.holders(id, number)
-	if len(releases)+aliases+others > 0 || id == fn("f") && s.leads(number) {
+	releases, names, others := s.holders(id, number)
+	if len(releases)+names+others > 0 || id == fn("f") && s.leads(number) {
 		return true
 	}
 	// A function runs the package's version with which it was made, and there may be another one with the same content.
@@ -100,16 +110,28 @@ func (s *state) held(id landfall.UnitID, number int64) bool {
 		landfall.SecretUnit}, id.Kind) {
 		return false
 	}
-	for _, u := range s.units {
-		for _, a := range u.aliases {
-			for _, to := range []int64{a.first, a.other} {
-				if v, ok := u.versions[to]; ok && runs(s.groups[v.uid]) {
-					return true
-				}
-			}
+	for _, to := range s.named() {
+		if v, ok := s.units[to.function].versions[to.number]; ok && runs(s.groups[v.uid]) {
+			return true
 		}
 	}
 	return false
+}
+
+// named are the versions of functions that aliases, function tags, jobs and webhooks name.
+func (s *state) named() []use {
+	all := slices.Collect(maps.Values(s.uses))
+	for id, u := range s.units {
+		for _, a := range u.aliases {
+			all = append(all, use{id, a.first}, use{id, a.other})
+		}
+	}
+	for _, named := range s.marks {
+		for id, number := range named {
+			all = append(all, use{id, number})
+		}
+	}
+	return slices.DeleteFunc(all, func(to use) bool { return to.number == 0 })
 }
 
 // whole reports whether all versions of a group version are there, with their static files.

@@ -76,7 +76,7 @@ func (h *history) steps() map[string]func(*rapid.T) {
 		"pass": h.pass, "collect": h.collect, "alias": h.setAlias, "drop alias": h.dropAlias, "delete": h.deleteVersions,
 		"delete function": h.deleteFunction, "secret": h.setSecret, "revoke": h.revoke, "drop secret": h.dropSecret,
 		"config": h.configure, "version": h.version, "execute": h.execute, "finish": h.finish,
-		"canary": h.startCanary, "stop": h.stopCanary, "drive": h.driveCanary,
+		"mark": h.mark, "unmark": h.unmark, "use": h.use, "unuse": h.unuse, "canary": h.startCanary, "stop": h.stopCanary, "drive": h.driveCanary,
 	}
 	names := slices.Sorted(maps.Keys(draw))
 	single := func(name string) bool { return name != "work" && name != "collect" && name != "pass" }

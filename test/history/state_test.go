@@ -27,8 +27,10 @@ type state struct {
 	tags       map[string]tag
 	moves      []move // of live, oldest first
 	executions map[string]execution
-	applied    []landfall.UID // what production applied, oldest first
-	revoked    map[int64]bool // versions of the secret
+	uses       map[string]use                       // jobs that are not over, and webhooks
+	marks      map[string]map[landfall.UnitID]int64 // function tags, and what they name
+	applied    []landfall.UID                       // what production applied, oldest first
+	revoked    map[int64]bool                       // versions of the secret
 	heads      map[landfall.RefName]landfall.CommitSHA
 	runs       map[string]run
 	words      map[digestOf]string // what digests are made of, as the history has learned
@@ -104,9 +106,16 @@ type execution struct {
 	late     bool // it was found before its version was deleted, and recorded after that
 }
 
+// use is a job or a webhook, with the version that it names; 0: the latest.
+type use struct {
+	function landfall.UnitID
+	number   int64
+}
+
 func newState() *state {
 	return &state{keep: (landfall.ReleasePolicy{}).KeepOrDefault(), units: map[landfall.UnitID]*unitState{},
 		groups: map[landfall.UID]group{}, releases: map[landfall.UID]release{}, tags: map[string]tag{},
+		uses: map[string]use{}, marks: map[string]map[landfall.UnitID]int64{},
 		executions: map[string]execution{}, revoked: map[int64]bool{},
 		heads: map[landfall.RefName]landfall.CommitSHA{}, runs: map[string]run{}}
 }
@@ -126,6 +135,10 @@ func (s *state) clone() *state {
 		c.groups[uid] = g
 	}
 	c.releases, c.tags, c.executions = maps.Clone(s.releases), maps.Clone(s.tags), maps.Clone(s.executions)
+	c.uses, c.marks = maps.Clone(s.uses), make(map[string]map[landfall.UnitID]int64, len(s.marks))
+	for name, named := range s.marks {
+		c.marks[name] = maps.Clone(named)
+	}
 	c.heads, c.runs = maps.Clone(s.heads), maps.Clone(s.runs)
 	c.revoked, c.moves, c.applied = maps.Clone(s.revoked), slices.Clone(s.moves), slices.Clone(s.applied)
 	return &c
@@ -163,6 +176,12 @@ func (s *state) String() string {
 	}
 	for id, x := range s.executions {
 		add("execution %s: %s no. %d in %s", id, x.function, x.number, x.group)
+	}
+	for id, u := range s.uses {
+		add("use %s: %s no. %d", id, u.function, u.number)
+	}
+	for name, named := range s.marks {
+		add("function tag %s: %v", name, named)
 	}
 	for number := range s.revoked {
 		add("revoked %d", number)
@@ -328,7 +347,43 @@ func (r reader) pointers(ctx context.Context) error {
 	if err := r.runs(ctx); err != nil {
 		return err
 	}
+	if err := r.names(ctx); err != nil {
+		return err
+	}
 	return r.executions(ctx)
+}
+
+// names reads what names versions beside releases and aliases: function tags, jobs and webhooks.
+func (r reader) names(ctx context.Context) error {
+	const many = 1000
+	names, err := r.at.FunctionTagNames(ctx, r.h.app.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		t, err := r.at.FunctionTag(ctx, r.h.app.Namespace, name)
+		if err != nil {
+			return err
+		}
+		r.s.marks[name] = map[landfall.UnitID]int64{}
+		for _, f := range t.Functions {
+			r.s.marks[name][fn(f.Name)] = f.Number
+		}
+	}
+	jobs, err := r.at.Jobs(ctx, "", []string{r.h.app.ID}, landfall.FunctionUse{}, many)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if !j.State.Final() {
+			r.s.uses[j.ID] = use{fn(j.Function), j.Number}
+		}
+	}
+	hooks, err := r.at.FunctionHooks(ctx, "", []string{r.h.app.ID}, landfall.FunctionUse{}, many)
+	for _, hook := range hooks {
+		r.s.uses[hook.ID] = use{fn(hook.Function), hook.Number}
+	}
+	return err
 }
 
 func (r reader) runs(ctx context.Context) error {

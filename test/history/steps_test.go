@@ -61,6 +61,7 @@ func (h *history) know(s *state) {
 	note(h.known, fresh, s.releases)
 	note(h.known, fresh, s.runs)
 	note(h.known, fresh, s.executions)
+	note(h.known, fresh, s.uses)
 	for _, name := range slices.Sorted(maps.Keys(fresh)) {
 		h.known[name] = len(h.known) + 1
 	}

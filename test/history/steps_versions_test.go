@@ -169,8 +169,8 @@ func (h *history) deleting(id landfall.UnitID, number int64) step {
 			}
 		}
 		for _, v := range gone {
-			releases, aliases, others := s.holders(v.id, v.number)
-			if len(releases)+aliases+others > 0 || v.id == fn("f") && s.leads(v.number) {
+			releases, names, others := s.holders(v.id, v.number)
+			if len(releases)+names+others > 0 || v.id == fn("f") && s.leads(v.number) {
 				return landfall.Conflict
 			}
 		}
@@ -197,6 +197,11 @@ func (h *history) deleteFunction(t *rapid.T) step {
 		if len(u.versions) == 0 {
 			return landfall.NotFound
 		}
+		for _, other := range s.uses {
+			if other.function == id {
+				return landfall.Conflict
+			}
+		}
 		expired := map[landfall.UID]bool{}
 		for number := range u.versions {
 			releases, _, others := s.holders(id, number)
@@ -215,6 +220,9 @@ func (h *history) deleteFunction(t *rapid.T) step {
 		}
 		s.expireAll(func(uid landfall.UID, _ release) bool { return expired[uid] })
 		clear(u.aliases)
+		for _, named := range s.marks {
+			delete(named, id)
+		}
 		clear(u.versions)
 		return fine
 	}}
