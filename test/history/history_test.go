@@ -29,12 +29,13 @@ type history struct {
 	want  *state
 	count *figures
 
-	trail  []string                    // what was done
-	known  map[string]int              // which names came when: the first is 1
-	seen   map[string]landfall.Version // V1: by unit and number
-	uids   map[landfall.UID]string     // V3: of groups, to their digests
-	digest map[madeOf]landfall.Digest  // V4
-	words  map[digestOf]string         // and back
+	trail   []string                    // what was done
+	changed bool                        // something was done since the invariants were checked
+	known   map[string]int              // which names came when: the first is 1
+	seen    map[string]landfall.Version // V1: by unit and number
+	uids    map[landfall.UID]string     // V3: of groups, to their digests
+	digest  map[madeOf]landfall.Digest  // V4
+	words   map[digestOf]string         // and back
 }
 
 // step is one thing that somebody does: how, and what the model says of it, which changes the state that it is given
@@ -83,6 +84,7 @@ func (h *history) fatalf(format string, args ...any) {
 // note counts a step, and notes it.
 func (h *history) note(s step, err error) {
 	h.count.add(s.name, err)
+	h.changed = h.changed || err == nil
 	h.trail = append(h.trail, fmt.Sprintf("%s %s: %s", s.name, s.about, kindName(kindOf(err))))
 }
 

@@ -17,7 +17,7 @@ import (
 
 // histories is how many a test makes unless -rapid.checks says how many; on PostgreSQL it is one of so many of them.
 const (
-	histories       = 60
+	histories       = 300
 	onPostgresOneOf = 15
 )
 
