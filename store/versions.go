@@ -61,8 +61,8 @@ func (q queries) UnitsInNamespace(ctx context.Context, namespace string, kind la
 		WHERE u.scope = $1 AND u.kind = $2 AND u.retired = 0 ORDER BY u.name`, scope(kind, namespace, ""), kind)
 }
 
-// FunctionsWithVersions returns the functions of a namespace that have versions, also the retired ones of which something
-// holds one.
+// FunctionsWithVersions returns the functions of a namespace that have versions, also the retired ones of which
+// something holds one.
 func (q queries) FunctionsWithVersions(ctx context.Context, namespace string) ([]Unit, error) {
 	return list(ctx, q, "store.FunctionsWithVersions", scanUnit, `SELECT `+unitColumns+` FROM units u
 		WHERE u.scope = $1 AND u.kind = $2 AND EXISTS (SELECT 1 FROM versions v WHERE v.unit = u.id) ORDER BY u.name`,
