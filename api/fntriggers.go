@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -175,23 +176,25 @@ func kindOfTrigger(t client.FnTrigger) landfall.UnitKind {
 	return landfall.HTTPTrigger
 }
 
-// triggerFields returns what a trigger is as the spec of a document has it. Invalid when it has what its kind does not
-// have.
+// triggerFields returns what a trigger is as the spec of a document has it, with a nil for each field that the trigger
+// could have. Invalid when it has what its kind does not have.
 func (a *api) triggerFields(app landfall.App, kind landfall.UnitKind, t client.FnTrigger) (map[string]any, error) {
 	ref, err := a.functionRef(app, t)
 	if err != nil {
 		return nil, err
 	}
-	fields := spec.ResourceFields(resourcesOf(t.Resources))
+	fields := map[string]any{"resources": nil, "functionTimeout": nil, "idletimeout": nil}
+	maps.Copy(fields, spec.ResourceFields(resourcesOf(t.Resources)))
 	fields["functionref"] = ref
 	set := func(of landfall.UnitKind, name string, value any, given bool) {
 		if given && of != "" && of != kind && err == nil {
 			err = landfall.Errorf("api", landfall.Invalid, "a trigger of the kind %s has no %s, which is for the kind %s", kind,
 				name, of)
 		}
-		if given {
-			fields[name] = value
+		if !given {
+			value = nil
 		}
+		fields[name] = value
 	}
 	set("", "config", t.Config, len(t.Config) > 0)
 	set("", "filters", t.Filters, len(t.Filters) > 0)

@@ -176,6 +176,13 @@ spec:
   package: {packageref: {name: hello-pkg}, functionName: hello.main}
 ---
 apiVersion: fission.io/v1
+kind: HTTPTrigger
+metadata: {name: often}
+spec:
+  {prefix: /api/often, keepPrefix: true, retries: 3, functionTimeout: 7, config: {colour: red}, access: token,
+    functionref: {name: hello}}
+---
+apiVersion: fission.io/v1
 kind: Function
 metadata: {name: idle}
 spec:

@@ -3,6 +3,7 @@ package deploy
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -257,14 +258,14 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 // NewTrigger describes a trigger that is set by hand.
 type NewTrigger struct {
 	ID          landfall.UnitID
-	Fields      map[string]any // the spec of a document of its kind
+	Fields      map[string]any // the spec of a document of its kind; nil: it does not have the field
 	Annotations string         // JSON, or empty
 	Add         bool           // there must be no trigger with its name
 	Unreleased  bool           // a version of the app is made, and no release
 }
 
-// PutTrigger sets a trigger and releases the app with it. Conflict when a trigger of another kind has the name; with
-// Add, when any trigger has it.
+// PutTrigger sets a trigger and releases the app with it. Fields of its spec that are not named stay as they were.
+// Conflict when a trigger of another kind has the name; with Add, when any trigger has it.
 func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger,
 	actor string) (EditResult, error) {
 	id := trigger.ID
@@ -275,6 +276,7 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 		if err != nil {
 			return "", false, err
 		}
+		var earlier json.RawMessage
 		for i, other := range others {
 			if other.Name != id.Name {
 				continue
@@ -284,10 +286,15 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 					"%s has a trigger %s already, of the kind %s: choose another name, or delete it first", app.Name, id.Name,
 					other.Kind)
 			}
+			earlier = other.Spec
 			others = slices.Delete(others, i, i+1)
 			break
 		}
-		t, err := spec.ReadTrigger(id.Kind, id.Name, trigger.Fields, others, editor.Specs)
+		fields, err := spec.WithFields(earlier, trigger.Fields)
+		if err != nil {
+			return "", false, err
+		}
+		t, err := spec.ReadTrigger(id.Kind, id.Name, fields, others, editor.Specs)
 		if err != nil {
 			return "", false, err
 		}

@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -68,15 +69,27 @@ func (r *reader) withoutPlaces(name string) error {
 	return landfall.Errorf(op, landfall.Invalid, "%s", strings.Join(sentences, "\n"))
 }
 
-// WithCode returns the spec of a function's version with another package, environment or entry point: an empty one
-// stays as it is. An empty spec is that of a function of which nothing is known yet. Invalid when no function could
-// have the result.
-func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json.RawMessage, error) {
+// WithFields returns the fields of a version's spec, of which there may be none, with others in place of those of the
+// same names; a nil takes a field away.
+func WithFields(stored json.RawMessage, others map[string]any) (map[string]any, error) {
 	fields := map[string]any{}
 	if len(stored) > 0 {
 		if err := DecodeNumbers(stored, &fields); err != nil {
 			return nil, versionError(err)
 		}
+	}
+	maps.Copy(fields, others)
+	maps.DeleteFunc(fields, func(_ string, value any) bool { return value == nil })
+	return fields, nil
+}
+
+// WithCode returns the spec of a function's version with another package, environment or entry point: an empty one
+// stays as it is. An empty spec is that of a function of which nothing is known yet. Invalid when no function could
+// have the result.
+func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json.RawMessage, error) {
+	fields, err := WithFields(stored, nil)
+	if err != nil {
+		return nil, err
 	}
 	code, _ := fields["package"].(map[string]any)
 	if code == nil {
