@@ -111,6 +111,7 @@ func TestOperations(t *testing.T) {
 		"a namespace's first": firstOfNamespace,
 		"what goes is named":  namesWhatGoes,
 		"misspelt":            misspelt,
+		"only told":           dryDeletion,
 		"kept fields":         keptFields,
 		"a tag of two apps":   tagOfTwoApps,
 		"bare paths":          func(t *testing.T, w *world) { barePaths(t, s, w, all) },

@@ -32,13 +32,27 @@ type Deletion struct {
 type deletion struct {
 	Deletion
 
-	tx      *store.Tx
+	read    deletionReader
 	row     store.Unit // whose versions are to go
 	actor   string
 	force   bool // releases that hold them expire
 	whole   bool // the function goes with its aliases
 	app     landfall.App
 	refusal []string // a line for each version that is held
+}
+
+// deletionReader reads what a deletion takes along, and what holds any of it.
+type deletionReader interface { //nolint:interfacebloat // one for each kind of thing that a deletion reaches
+	versioning.Reader
+	UnitInNamespace(ctx context.Context, namespace string, unit landfall.UnitID) (store.Unit, error)
+	App(ctx context.Context, id string) (landfall.App, error)
+	Aliases(ctx context.Context, unit string) ([]landfall.Alias, error)
+	TagsOfUnit(ctx context.Context, unit string) ([]string, error)
+	FunctionUses(ctx context.Context, unit string) ([]store.Holder, error)
+	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
+	UnitsInNamespace(ctx context.Context, namespace string, kind landfall.UnitKind) ([]store.Unit, error)
+	VersionHolders(ctx context.Context, unit string, number int64) ([]store.Holder, error)
+	ServedUnits(ctx context.Context, app string, kind landfall.UnitKind) ([]store.ServedUnit, error)
 }
 
 // DeleteVersions deletes the version of a function or package that a selector names, or AllVersions of it, and returns
@@ -58,11 +72,11 @@ func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor 
 	dry bool) (Deletion, error) {
 	return editor.delete(ctx, deletion{row: row, actor: actor, force: force, whole: true}, dry,
 		func(ctx context.Context, d *deletion) error {
-			aliases, err := d.tx.Aliases(ctx, d.row.ID)
+			aliases, err := d.read.Aliases(ctx, d.row.ID)
 			if err != nil {
 				return err
 			}
-			if d.Tags, err = d.tx.TagsOfUnit(ctx, d.row.ID); err != nil {
+			if d.Tags, err = d.read.TagsOfUnit(ctx, d.row.ID); err != nil {
 				return err
 			}
 			for _, a := range aliases {
@@ -77,7 +91,7 @@ func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor 
 
 // refuseUses adds a line to the refusal that names the jobs and webhooks of the function that goes whole.
 func (d *deletion) refuseUses(ctx context.Context) error {
-	uses, err := d.tx.FunctionUses(ctx, d.row.ID)
+	uses, err := d.read.FunctionUses(ctx, d.row.ID)
 	if err != nil || len(uses) == 0 {
 		return err
 	}
@@ -89,73 +103,84 @@ func (d *deletion) refuseUses(ctx context.Context) error {
 	return nil
 }
 
-// delete finds out what is to go, and deletes it unless something holds it.
+// delete finds out what is to go, and deletes it unless something holds it. With dry it only reads, and waits for nobody
+// who writes.
 func (editor *Editor) delete(
 	ctx context.Context, d deletion, dry bool, find func(ctx context.Context, d *deletion) error,
-) (gone Deletion, err error) {
-	err = editor.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		d.tx = tx
-		if d.row, err = tx.UnitInNamespace(ctx, d.row.Namespace, d.row.Unit); err != nil {
+) (Deletion, error) {
+	if dry {
+		err := editor.DB.Snapshot(ctx, func(s *store.Snapshot) error { return d.find(ctx, s, find) })
+		return d.Deletion, err
+	}
+	err := editor.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := d.find(ctx, tx, find); err != nil {
 			return err
 		}
-		if d.row.App != "" {
-			if d.app, err = tx.App(ctx, d.row.App); err != nil {
-				return err
-			}
-		}
-		if err := find(ctx, &d); err != nil {
-			return err
-		}
-		gone = d.Deletion
-		if len(d.refusal) > 0 {
-			return landfall.Errorf("deploy.delete", landfall.Conflict, "%s; nothing was deleted", strings.Join(d.refusal, "; "))
-		}
-		if dry {
-			return nil
-		}
-		return editor.carryOut(ctx, d)
+		return editor.carryOut(ctx, tx, d)
 	})
-	if err == nil && !dry && d.row.App != "" {
+	if err == nil && d.row.App != "" {
 		editor.Rollout.Show(ctx, landfall.App{ID: d.row.App})
 	}
-	return gone, err
+	return d.Deletion, err
+}
+
+// find finds out what is to go. Conflict when something holds it.
+func (d *deletion) find(
+	ctx context.Context, r deletionReader, find func(ctx context.Context, d *deletion) error,
+) (err error) {
+	d.read = r
+	if d.row, err = r.UnitInNamespace(ctx, d.row.Namespace, d.row.Unit); err != nil {
+		return err
+	}
+	if d.row.App != "" {
+		if d.app, err = r.App(ctx, d.row.App); err != nil {
+			return err
+		}
+	}
+	if err := find(ctx, d); err != nil {
+		return err
+	}
+	if len(d.refusal) > 0 {
+		return landfall.Errorf("deploy.delete", landfall.Conflict, "%s; nothing was deleted", strings.Join(d.refusal, "; "))
+	}
+	return nil
 }
 
 // carryOut deletes what was found.
-func (editor *Editor) carryOut(ctx context.Context, d deletion) error {
+func (editor *Editor) carryOut(ctx context.Context, tx *store.Tx, d deletion) error {
 	now := editor.Now()
 	for _, release := range d.Releases {
-		if err := Expire(ctx, d.tx, d.app, release, now); err != nil {
+		if err := Expire(ctx, tx, d.app, release, now); err != nil {
 			return err
 		}
 	}
 	for _, a := range d.Aliases {
-		if err := versioning.RemoveAlias(ctx, d.tx, d.row, a.Selector, d.actor, now); err != nil {
+		if err := versioning.RemoveAlias(ctx, tx, d.row, a.Selector, d.actor, now); err != nil {
 			return err
 		}
 	}
 	if d.whole {
-		if _, err := versioning.Untag(ctx, d.tx, d.row); err != nil {
+		if _, err := versioning.Untag(ctx, tx, d.row); err != nil {
 			return err
 		}
-		if _, err := ShowFunctionTags(ctx, d.tx, d.row.Namespace, d.Tags...); err != nil {
+		if _, err := ShowFunctionTags(ctx, tx, d.row.Namespace, d.Tags...); err != nil {
 			return err
 		}
 	}
 	for _, v := range d.Versions {
-		row, err := d.tx.UnitInNamespace(ctx, v.Namespace, v.Unit)
+		row, err := tx.UnitInNamespace(ctx, v.Namespace, v.Unit)
 		if err != nil {
 			return err
 		}
-		if err := d.tx.DeleteVersion(ctx, row.ID, v.Number); err != nil {
+		if err := tx.DeleteVersion(ctx, row.ID, v.Number); err != nil {
 			return err
 		}
 	}
 	if d.row.App == "" {
 		return nil
 	}
-	CollectSoon(d.tx, d.row.App)
-	_, err := d.tx.Changed(ctx, d.row.App)
+	CollectSoon(tx, d.row.App)
+	_, err := tx.Changed(ctx, d.row.App)
 	return err
 }
 
@@ -165,10 +190,10 @@ func (d *deletion) selected(ctx context.Context, selector string) ([]landfall.Ve
 		if err := saysWhich(d.row.Unit, selector); err != nil {
 			return nil, err
 		}
-		v, err := versioning.Select(ctx, d.tx, d.row, selector)
+		v, err := versioning.Select(ctx, d.read, d.row, selector)
 		return []landfall.Version{v}, err
 	}
-	versions, err := d.tx.Versions(ctx, d.row.ID, true)
+	versions, err := d.read.Versions(ctx, d.row.ID, true)
 	if err == nil && len(versions) == 0 {
 		err = landfall.Errorf("deploy.delete", landfall.NotFound, "%s has no version", d.row.Unit)
 	}
@@ -209,12 +234,12 @@ func (d *deletion) addUsers(ctx context.Context, v landfall.Version) error {
 	if d.row.App == "" {
 		return nil
 	}
-	units, err := d.tx.FunctionsWithVersions(ctx, d.row.Namespace) // also of an app that took one over
+	units, err := d.read.FunctionsWithVersions(ctx, d.row.Namespace) // also of an app that took one over
 	if err != nil {
 		return err
 	}
 	for _, row := range units {
-		versions, err := d.tx.Versions(ctx, row.ID, true)
+		versions, err := d.read.Versions(ctx, row.ID, true)
 		if err != nil {
 			return err
 		}
@@ -241,7 +266,7 @@ func (d *deletion) addUsers(ctx context.Context, v landfall.Version) error {
 
 // add adds a version to what is to go, or a line to the refusal that says what holds it.
 func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) error {
-	holders, err := d.tx.VersionHolders(ctx, row.ID, v.Number)
+	holders, err := d.read.VersionHolders(ctx, row.ID, v.Number)
 	if err != nil {
 		return err
 	}
@@ -303,7 +328,7 @@ func (d *deletion) triggersOf(ctx context.Context, v landfall.Version) ([]landfa
 	}
 	var named []landfall.UnitID
 	for _, kind := range landfall.TriggerKinds() {
-		served, err := d.tx.ServedUnits(ctx, v.App, kind)
+		served, err := d.read.ServedUnits(ctx, v.App, kind)
 		if err != nil {
 			return nil, err
 		}
@@ -338,11 +363,11 @@ func (d *deletion) leads(ctx context.Context, t spec.Trigger, v landfall.Version
 		case ref.MeansRelease():
 			continue
 		}
-		_, err := versioning.FindAlias(ctx, d.tx, v.Namespace, ref)
+		_, err := versioning.FindAlias(ctx, d.read, v.Namespace, ref)
 		if err == nil {
 			continue
 		}
-		meant, err := versioning.Find(ctx, d.tx, v.Namespace, landfall.FunctionUnit, ref)
+		meant, err := versioning.Find(ctx, d.read, v.Namespace, landfall.FunctionUnit, ref)
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return false, err
 		}
