@@ -113,6 +113,7 @@ func TestOperations(t *testing.T) {
 		"misspelt":            misspelt,
 		"only told":           dryDeletion,
 		"kept fields":         keptFields,
+		"refused by hand":     refusedByHand,
 		"a tag of two apps":   tagOfTwoApps,
 		"bare paths":          func(t *testing.T, w *world) { barePaths(t, s, w, all) },
 		"made or set":         func(t *testing.T, w *world) { madeOrSet(t, w, all) },

@@ -106,6 +106,10 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 		}
 		hand.UID = hand.Package.UID
 	}
+	if app.ID == "" { // so whatever package there is, a person did not make it
+		return Made{}, landfall.Errorf("handmade.Make", landfall.Conflict,
+			"%s belongs to an app: a function that is made by hand runs a package that is made by hand", hand.Package.Unit)
+	}
 	made, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
 	return Made{Version: made}, err
 }
@@ -220,7 +224,7 @@ func (v Version) check() error {
 }
 
 // owner returns the app that a version belongs to, and the version that it follows; a zero one when there is none. What
-// nobody has belongs to the app of the namespace.
+// nobody has belongs to the app of the namespace, which has no ID when it is not there yet.
 func (m *Maker) owner(ctx context.Context, v Version) (app landfall.App, latest landfall.Version, err error) {
 	row, err := m.DB.UnitInNamespace(ctx, v.Namespace, v.Unit)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
@@ -260,11 +264,8 @@ func (m *Maker) owner(ctx context.Context, v Version) (app landfall.App, latest 
 	if latest.Number > 0 {
 		return app, latest, nil
 	}
-	err = m.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
-		app, err = tx.NamespaceApp(ctx, v.Namespace, m.Now())
-		return err
-	})
-	return app, latest, err
+	app, err = m.DB.AppByName(ctx, v.Namespace)
+	return app, latest, landfall.Ignore(err, landfall.NotFound)
 }
 
 // fits fails when a version cannot follow the latest one of an app; a zero one when there is none.
@@ -292,9 +293,6 @@ func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest lan
 		return "", landfall.Errorf("handmade.run", landfall.Unavailable,
 			"versions are made by git, which this server does not have")
 	}
-	if err := m.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
-		return "", err
-	}
 	folder, err := m.Uploads.work()
 	if err != nil {
 		return "", err
@@ -302,6 +300,18 @@ func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest lan
 	defer os.RemoveAll(folder)
 	c := newCommit(app, v)
 	if err := m.fill(ctx, c, folder, v, latest); err != nil {
+		return "", err
+	}
+	if app.ID == "" { // now that nothing is refused any more
+		err := m.DB.UpdateAsLeader(ctx, func(tx *store.Tx) (err error) {
+			app, err = tx.NamespaceApp(ctx, v.Namespace, m.Now())
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	if err := m.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
 		return "", err
 	}
 	sha, err := m.Repositories.Commit(ctx, app.ID, c.NewCommit)
