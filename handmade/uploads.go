@@ -60,8 +60,8 @@ func (u *Uploads) Begin(id string, owner landfall.Digest, share string, size int
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
 	}
-	if err := u.sweep(); err != nil {
-		return Upload{}, &landfall.Error{Op: op, Err: err}
+	if err := u.Sweep(); err != nil {
+		return Upload{}, err
 	}
 	all, err := u.underWay()
 	if err != nil {
@@ -283,11 +283,15 @@ func (u *Uploads) checkRoom(all []Upload, up Upload) error {
 	return nil
 }
 
-// sweep removes the uploads that nobody went on with, and what a process left that was killed.
-func (u *Uploads) sweep() error {
+// Sweep removes the uploads that nobody went on with for a day, and what a process left that was killed.
+func (u *Uploads) Sweep() error {
+	const op landfall.Op = "handmade.Sweep"
 	entries, err := os.ReadDir(u.Folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return err
+		return &landfall.Error{Op: op, Err: err}
 	}
 	for _, entry := range entries {
 		info, err := entry.Info()
@@ -295,7 +299,7 @@ func (u *Uploads) sweep() error {
 			continue
 		}
 		if err := errors.Join(os.RemoveAll(u.path(entry.Name())), u.Remove(entry.Name())); err != nil {
-			return err
+			return &landfall.Error{Op: op, Err: err}
 		}
 	}
 	return nil

@@ -116,3 +116,25 @@ func TestUploadShares(t *testing.T) {
 	full("beyond the room of all", ada, "")
 	full("in a share when nothing is left", ada, "blog")
 }
+
+// An upload that nobody goes on with goes a day after its last part, also when no other one ever begins.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 10,
+		Now: func() time.Time { return now }}
+	sweep := func() {
+		t.Helper()
+		if err := uploads.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep() // nobody has sent anything yet
+	up := testkit.Must(uploads.Begin("", ada, "", 5, landfall.DigestOf([]byte("hello"))))(t)
+	now = now.Add(23 * time.Hour)
+	sweep()
+	testkit.Must(uploads.Find(ada, up.ID))(t)
+	now = now.Add(2 * time.Hour)
+	sweep()
+	testkit.Equal(t, "files that are left", len(testkit.Must(os.ReadDir(uploads.Folder))(t)), 0)
+}

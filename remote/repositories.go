@@ -324,9 +324,13 @@ const (
 	maxLoose = 1024
 )
 
+// staleAfter is how long a temporary file of git lies untouched until it is taken for one that nobody works on.
+const staleAfter = 24 * time.Hour
+
 // Repack joins the packs, the loose objects and the references of a repository once there are many, and keeps every
-// object, also those that no reference reaches: a run may still need them. It must run while nobody opens the
-// repository's packs. It does nothing when there is no repository.
+// object, also those that no reference reaches: a run may still need them. It removes what pushes that were killed have
+// left, once it is a day old. It must run while nobody opens the repository's packs. It does nothing when there is no
+// repository.
 func (r *Repositories) Repack(ctx context.Context, appID string) error {
 	const op landfall.Op = "remote.Repack"
 	path, err := r.existingPath(op, appID)
@@ -335,6 +339,9 @@ func (r *Repositories) Repack(ctx context.Context, appID string) error {
 			return nil
 		}
 		return err
+	}
+	if err := removeStale(filepath.Join(path, "objects")); err != nil {
+		return &landfall.Error{Op: op, Err: err}
 	}
 	if many, err := isScattered(path); err != nil || !many {
 		return err
@@ -345,6 +352,28 @@ func (r *Repositories) Repack(ctx context.Context, appID string) error {
 	// Each app version has a reference, and git reads them all at each push.
 	_, err = output(ctx, op, r.in(path, r.git(ctx, "pack-refs", "--all")))
 	return err
+}
+
+// removeStale removes the temporary files of git below a folder of objects to which nobody has written for long: packs
+// that did not arrive, and folders of objects that no push accepted.
+func removeStale(objects string) error {
+	for _, pattern := range []string{"tmp_objdir-*", "incoming-*", "pack/tmp_*", "pack/.tmp-*", "??/tmp_obj_*"} {
+		names, err := fs.Glob(os.DirFS(objects), pattern) // the path itself is no pattern
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			path := filepath.Join(objects, name)
+			info, err := os.Lstat(path)
+			if err == nil && time.Since(info.ModTime()) > staleAfter {
+				err = os.RemoveAll(path)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // git may take its own away meanwhile
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // isScattered reports whether a repository has too many packs or loose objects. Of the latter's folders it looks into

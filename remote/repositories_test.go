@@ -1,15 +1,19 @@
 package remote_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/remote"
@@ -349,5 +353,52 @@ func TestRepackOfManySmallPushes(t *testing.T) {
 	}
 	if kept := strings.Count(git("", "for-each-ref", "refs/landfall/keep"), commit); kept != few {
 		t.Errorf("%d references are left, want %d", kept, few)
+	}
+}
+
+// What killed pushes have left goes once it is a day old, and nothing else: a push that is under way keeps its files.
+func TestRepackRemovesWhatIsStale(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	if err := r.Create(t.Context(), "one", ""); err != nil {
+		t.Fatal(err)
+	}
+	objects := filepath.Join(r.Path("one"), "objects")
+	old := time.Now().Add(-25 * time.Hour)
+	for name, age := range map[string]time.Time{
+		"pack/tmp_pack_stale": old, "pack/tmp_idx_stale": old, "ab/tmp_obj_stale": old,
+		"tmp_objdir-incoming-stale/pack/tmp_pack_one": old,
+		"pack/tmp_pack_young":                         time.Now(), "tmp_objdir-incoming-young/pack/tmp_pack_one": time.Now(),
+		"pack/pack-kept.keep": old, "ab/kept": old,
+	} {
+		path := filepath.Join(objects, filepath.FromSlash(name))
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600),
+			os.Chtimes(path, age, age))
+		if top, _, inside := strings.Cut(name, "/pack/"); inside {
+			err = errors.Join(err, os.Chtimes(filepath.Join(objects, top), age, age))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := r.Repack(t.Context(), "one"); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		err := fs.WalkDir(os.DirFS(objects), ".", func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				left = append(left, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(left)
+		if want := []string{"ab/kept", "pack/pack-kept.keep", "pack/tmp_pack_young",
+			"tmp_objdir-incoming-young/pack/tmp_pack_one"}; !slices.Equal(left, want) {
+			t.Errorf("got left %q, want %q", left, want)
+		}
 	}
 }

@@ -48,6 +48,7 @@ type delivery struct {
 	trials   *host.Trials // for the tests of contracts; nil without the role pipeline
 	pipeline *pipeline.Pipeline
 	upkeep   *upkeep.Upkeep
+	uploads  *handmade.Uploads
 	jobs     *jobs.Worker
 	sender   *github.Sender // nil without credentials, and without the role api
 }
@@ -71,9 +72,11 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	}
 	line := newPipeline(s, acceptor, trials, v.metrics)
 	kept := newUpkeep(s, acceptor, line.Builds)
+	uploads := newUploads(s)
+	kept.Uploads = uploads
 	return &delivery{
 		shared: s, metrics: v.metrics, rollout: rollout, contents: contents, runs: all, acceptor: acceptor, trials: trials,
-		pipeline: line, upkeep: kept, sender: sender,
+		pipeline: line, upkeep: kept, uploads: uploads, sender: sender,
 		editor: &deploy.Editor{
 			DB: s.db, Secrets: s.secrets, Specs: s.config.Specs, ReleaseURL: s.releaseURL, Rollout: rollout, Now: time.Now,
 			RequireTests: s.config.RequireTests,
@@ -255,13 +258,18 @@ func newImporter(d *delivery) *parcel.Importer {
 		MaxBytes: cmp.Or(d.config.Limits.CommitBytes, usual), Now: time.Now}
 }
 
+// newUploads returns what keeps the files that people send.
+func newUploads(s *shared) *handmade.Uploads {
+	const usual = 100 << 20 // bytes of a file of a commit, which an upload becomes
+	return &handmade.Uploads{Folder: filepath.Join(s.config.Data, "uploads"),
+		MaxBytes: cmp.Or(s.config.Limits.FileBytes, usual), Now: time.Now}
+}
+
 // newMaker returns what makes versions by hand.
 func newMaker(d *delivery) *handmade.Maker {
-	const usual = 100 << 20 // bytes of a file of a commit, which an upload becomes
 	maker := &handmade.Maker{
-		DB: d.db, Editor: d.editor, Acceptor: d.acceptor, Dialer: d.acceptor.Mirrors.Dialer, Now: time.Now,
-		Uploads: &handmade.Uploads{Folder: filepath.Join(d.config.Data, "uploads"),
-			MaxBytes: cmp.Or(d.config.Limits.FileBytes, usual), Now: time.Now},
+		DB: d.db, Editor: d.editor, Acceptor: d.acceptor, Dialer: d.acceptor.Mirrors.Dialer, Uploads: d.uploads,
+		Now: time.Now,
 	}
 	if d.repos != nil {
 		maker.Repositories = d.repos

@@ -100,6 +100,26 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// sweeps counts how often uploads were swept.
+type sweeps struct{ count int }
+
+// Sweep implements upkeep.Uploads.
+func (s *sweeps) Sweep() error {
+	s.count++
+	return nil
+}
+
+// Uploads that nobody finishes are looked for whenever old records are, and not only when another one begins.
+func TestForgetUploads(t *testing.T) {
+	t.Parallel()
+	s, uploads := newShop(t), &sweeps{}
+	s.upkeep.Uploads = uploads
+	if err := s.upkeep.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Equal(t, "sweeps", uploads.count, 1)
+}
+
 // What nobody can ask for any more goes, however young it is: the executions of a version that is gone.
 func TestForgetWhatIsGone(t *testing.T) {
 	t.Parallel()

@@ -33,8 +33,8 @@ func (r Retention) Every() time.Duration {
 // forgetBatch bounds one transaction: the log of a run may have thousands of lines.
 const forgetBatch = 20
 
-// Forget deletes the records that are older than Retention allows. When it is interrupted, the next call goes on. Only
-// the leader does so: in another process it fails at once.
+// Forget deletes the records that are older than Retention allows, and uploads that nobody finishes. When it is
+// interrupted, the next call goes on. Only the leader does so: in another process it fails at once.
 func (u *Upkeep) Forget(ctx context.Context) error {
 	now := u.Now()
 	why := fmt.Sprintf("(the log was removed: LANDFALL_KEEP_LOGS is %s)", days(u.Retention.Logs))
@@ -68,6 +68,11 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if u.Uploads != nil {
+		if err := u.Uploads.Sweep(); err != nil {
+			return err
+		}
 	}
 	return u.forgetOrphans(ctx)
 }

@@ -26,6 +26,7 @@ type Upkeep struct {
 	// of the repository of the app with that name, when another process has the built-in remote; else nil
 	RemoteURL func(app string) string
 	Builds    Builds
+	Uploads   Uploads // nil: there are none here
 
 	Retention   Retention
 	KeepDeleted time.Duration // how long the content of a deleted app stays; 0: the next collection removes it
@@ -40,6 +41,12 @@ type Upkeep struct {
 type Builds interface {
 	// Drop removes the build outputs of an app, unless a run uses some of them.
 	Drop(app string) error
+}
+
+// Uploads are the files that people send in parts.
+type Uploads interface {
+	// Sweep removes those that nobody went on with.
+	Sweep() error
 }
 
 // Repositories are the repositories of the built-in remote.
