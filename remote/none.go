@@ -34,5 +34,13 @@ func (None) SetHead(context.Context, string, string) error { return nil }
 // Repack has the contract of Repositories.
 func (None) Repack(context.Context, string) error { return nil }
 
+// OldApplies has the contract of Repositories.
+func (n None) OldApplies(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	return n.Heads(ctx, app)
+}
+
+// DropApplies has the contract of Repositories.
+func (None) DropApplies(context.Context, string, []landfall.RefName) error { return nil }
+
 // Remove has the contract of Repositories.
 func (None) Remove(context.Context, string) error { return nil }

@@ -324,7 +324,41 @@ const (
 	maxLoose = 1024
 )
 
-// staleAfter is how long a temporary file of git lies untouched until it is taken for one that nobody works on.
+// OldApplies returns the references of applies that have been there for a day, with their commits. NotFound when there
+// is no repository.
+func (r *Repositories) OldApplies(ctx context.Context, appID string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	const op landfall.Op = "remote.OldApplies"
+	path, err := r.existingPath(op, appID)
+	if err != nil {
+		return nil, err
+	}
+	isOld := func(name string) bool {
+		info, err := os.Stat(filepath.Join(path, name))
+		return err == nil && time.Since(info.ModTime()) > staleAfter
+	}
+	packed := isOld("packed-refs")
+	return r.named(ctx, op, path, func(ref landfall.RefName) bool {
+		_, err := os.Lstat(filepath.Join(path, string(ref)))
+		return isOld(string(ref)) || errors.Is(err, fs.ErrNotExist) && packed
+	}, landfall.ApplyPrefix)
+}
+
+// DropApplies removes references of applies. Their commits stay. NotFound when there is no repository.
+func (r *Repositories) DropApplies(ctx context.Context, appID string, refs []landfall.RefName) error {
+	const op landfall.Op = "remote.DropApplies"
+	path, err := r.existingPath(op, appID)
+	if err != nil {
+		return err
+	}
+	var commands strings.Builder
+	for _, ref := range refs {
+		commands.WriteString("delete " + string(ref) + "\n")
+	}
+	return r.feed(ctx, op, path, strings.NewReader(commands.String()), "update-ref", "--stdin")
+}
+
+// staleAfter is how long a temporary file of git lies untouched until it is taken for one that nobody works on, and a
+// reference of an apply until whoever pushed it has asked for the apply.
 const staleAfter = 24 * time.Hour
 
 // Repack joins the packs, the loose objects and the references of a repository once there are many, and keeps every

@@ -129,6 +129,14 @@ func (q queries) GroupsOfCommit(ctx context.Context, app, commit string) ([]land
 		WHERE app = $1 AND commit_sha >= $2 AND commit_sha < $2 || 'g' ORDER BY created DESC`, app, commit)
 }
 
+// NeedsCommit reports whether a run on record or a group version of an app is of a commit.
+func (q queries) NeedsCommit(ctx context.Context, app string, commit landfall.CommitSHA) (bool, error) {
+	n, err := one(ctx, q, "store.NeedsCommit", scanValue[int64], `SELECT
+		(SELECT COUNT(*) FROM runs WHERE app = $1 AND commit_sha = $2) +
+		(SELECT COUNT(*) FROM group_versions WHERE app = $1 AND commit_sha = $2)`, app, commit)
+	return n > 0, err
+}
+
 const applyColumns = `id, app, grp, ref, line, actor, created`
 
 func scanApply(row scanner) (landfall.Apply, error) {

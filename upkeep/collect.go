@@ -67,6 +67,9 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 			return err
 		}
 	}
+	if err := u.dropApplies(ctx, app); err != nil {
+		return err
+	}
 	if err := u.repack(ctx, app); err != nil {
 		return err
 	}
@@ -178,6 +181,41 @@ func (u *Upkeep) WithoutCollection(ctx context.Context, f func() error) error {
 }
 
 const collectionPoll = 20 * time.Millisecond
+
+// appliesEvery is how often the references of an app's applies are looked at.
+const appliesEvery = 24 * time.Hour
+
+// dropApplies removes the references of applies that came to nothing: neither a run on record nor a group version, from
+// which a release can be made again, is of the commit.
+func (u *Upkeep) dropApplies(ctx context.Context, app landfall.App) error {
+	if u.Now().Sub(u.applies[app.ID]) < appliesEvery {
+		return nil
+	}
+	old, err := u.Repositories.OldApplies(ctx, app.ID)
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	var unneeded []landfall.RefName
+	for ref, commit := range old {
+		needed, err := u.DB.NeedsCommit(ctx, app.ID, commit)
+		if err != nil {
+			return err
+		}
+		if !needed {
+			unneeded = append(unneeded, ref)
+		}
+	}
+	if len(unneeded) > 0 {
+		if err := u.Repositories.DropApplies(ctx, app.ID, unneeded); err != nil {
+			return err
+		}
+	}
+	if u.applies == nil {
+		u.applies = map[string]time.Time{}
+	}
+	u.applies[app.ID] = u.Now()
+	return nil
+}
 
 // repack joins the packs of an app's built-in repository. Git is not allowed to do that by itself.
 func (u *Upkeep) repack(ctx context.Context, app landfall.App) error {

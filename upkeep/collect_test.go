@@ -3,7 +3,10 @@ package upkeep_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -179,5 +182,61 @@ func TestCollectionIsBrokenOff(t *testing.T) {
 		}
 		s.wantHeld("in the end", []string{"live", "newest", "reserved", "shared", "tagged", "waslive"},
 			[]string{"aliased", "called", "live", "newest", "tagged", "waslive"})
+	}
+}
+
+// A reference of an apply goes once it is a day old, unless a run or a group version is of its commit; the commit of one
+// that goes stays, and so do branches.
+func TestCollectDropsApplies(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	ctx := t.Context()
+	now := time.Now()
+	s.upkeep.Now = func() time.Time { return now }
+	commits := map[string]landfall.CommitSHA{}
+	push := func(name string) {
+		t.Helper()
+		commits[name] = s.Commit(name)
+		ref := landfall.ApplyPrefix + name
+		s.Git("update-ref", ref, string(commits[name]))
+		s.age(ref)
+	}
+	for _, name := range []string{"nobody-asked", "failed-long-ago", "ran", "released"} {
+		push(name)
+	}
+	s.Git("update-ref", landfall.ApplyPrefix+"just-pushed", string(commits["nobody-asked"]))
+	s.Git("update-ref", "refs/heads/main", string(commits["released"]))
+	s.age("refs/heads/main")
+	s.Update(func(tx *store.Tx) error {
+		ran := landfall.Run{ID: "ran", App: accepttest.AppID, Commit: commits["ran"], State: landfall.RunFailed, Created: noon,
+			Finished: noon}
+		released := landfall.Group{UID: "aaaaaaaa", App: accepttest.AppID, Commit: commits["released"], Created: noon}
+		return errors.Join(tx.CreateRun(ctx, ran), tx.CreateGroup(ctx, released, nil))
+	})
+	want := func(what string, refs ...string) {
+		t.Helper()
+		if err := s.upkeep.Collect(ctx, accepttest.AppID); err != nil {
+			t.Fatal(err)
+		}
+		testkit.EqualList(t, what, strings.Fields(s.Git("for-each-ref", "--format=%(refname:lstrip=-1)")), refs)
+	}
+	want("references that are left", "main", "just-pushed", "ran", "released")
+	s.Git("cat-file", "-e", string(commits["failed-long-ago"]))
+	push("again")
+	want("at once afterwards", "main", "again", "just-pushed", "ran", "released")
+	s.Git("pack-refs", "--all")
+	now = now.Add(day)
+	want("while the file of packed references is young", "main", "again", "just-pushed", "ran", "released")
+	s.age("packed-refs")
+	now = now.Add(day)
+	want("a day later", "main", "ran", "released")
+}
+
+// age lets a file of the shop's repository be of two days ago.
+func (s *shop) age(name string) {
+	s.T.Helper()
+	at := time.Now().Add(-2 * day)
+	if err := os.Chtimes(filepath.Join(s.Repos.Path(accepttest.AppID), name), at, at); err != nil {
+		s.T.Fatal(err)
 	}
 }

@@ -35,6 +35,7 @@ type Upkeep struct {
 	Logger *slog.Logger
 
 	collecting sync.Mutex
+	applies    map[string]time.Time // when the references of an app's applies were looked at; with collecting
 }
 
 // Builds holds the build outputs on this machine.
@@ -55,6 +56,10 @@ type Repositories interface {
 	Path(app string) string
 	// Repack joins an app's packs when there are many. Nobody may open packs meanwhile.
 	Repack(ctx context.Context, app string) error
+	// OldApplies returns the references of applies that were pushed long ago. NotFound when there is no repository.
+	OldApplies(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
+	// DropApplies removes such references.
+	DropApplies(ctx context.Context, app string, refs []landfall.RefName) error
 	// Remove deletes an app's repository, if there is one.
 	Remove(ctx context.Context, app string) error
 }
