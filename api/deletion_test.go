@@ -14,6 +14,7 @@ import (
 func dryDeletion(t *testing.T, w *world) {
 	t.Helper()
 	admin := tokenOf(landfall.ScopeAdmin, "")
+	w.server.Client().Timeout = testkit.Patience
 	w.update(func(context.Context, *store.Tx) error { // nobody else writes until it returns
 		for _, path := range []string{"/functions/unneeded/versions/1", "/packages/unneeded-pkg/versions/1",
 			"/functions/unneeded"} {

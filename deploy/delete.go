@@ -103,8 +103,8 @@ func (d *deletion) refuseUses(ctx context.Context) error {
 	return nil
 }
 
-// delete finds out what is to go, and deletes it unless something holds it. With dry it only reads, and waits for nobody
-// who writes.
+// delete finds out what is to go, and deletes it unless something holds it. With dry it only reads, and waits for
+// nobody who writes.
 func (editor *Editor) delete(
 	ctx context.Context, d deletion, dry bool, find func(ctx context.Context, d *deletion) error,
 ) (Deletion, error) {

@@ -51,7 +51,7 @@ type Uploads interface {
 }
 
 // Repositories are the repositories of the built-in remote.
-type Repositories interface {
+type Repositories interface { //nolint:interfacebloat // one for each thing that upkeep does to a repository
 	// Path returns the bare repository of an app.
 	Path(app string) string
 	// Repack joins an app's packs when there are many. Nobody may open packs meanwhile.
