@@ -116,6 +116,9 @@ func TestExecutions(t *testing.T) {
 	s.Call(http.MethodPost, "/executions", map[string]any{"function": "hello", "function_version": 1,
 		"input": map[string]string{"name": "Ada"}}, &first)
 	testkit.Contains(t, site.Told{string(first.Result)}, "Hello, Ada")
+	// C-027: with a number that no version has, it is not found
+	site.WantRefused(t, s.Refused(http.MethodPost, "/executions", map[string]any{"function": "hello",
+		"function_version": 9}), landfall.NotFound, `function hello has no version "9"`)
 
 	list := s.Landfall("execution", "list", "--function", "hello", "--state", "failed")
 	// E-052: calls are listed
