@@ -185,8 +185,8 @@ func TestCollectionIsBrokenOff(t *testing.T) {
 	}
 }
 
-// A reference of an apply goes once it is a day old, unless a run or a group version is of its commit; the commit of one
-// that goes stays, and so do branches.
+// A reference of an apply goes once it is a day old, unless a run or a group version is of its commit; the commit of
+// one that goes stays, and so do branches.
 func TestCollectDropsApplies(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -208,8 +208,8 @@ func TestCollectDropsApplies(t *testing.T) {
 	s.Git("update-ref", "refs/heads/main", string(commits["released"]))
 	s.age("refs/heads/main")
 	s.Update(func(tx *store.Tx) error {
-		ran := landfall.Run{ID: "ran", App: accepttest.AppID, Commit: commits["ran"], State: landfall.RunFailed, Created: noon,
-			Finished: noon}
+		ran := landfall.Run{ID: "ran", App: accepttest.AppID, Commit: commits["ran"], State: landfall.RunFailed,
+			Created: noon, Finished: noon}
 		released := landfall.Group{UID: "aaaaaaaa", App: accepttest.AppID, Commit: commits["released"], Created: noon}
 		return errors.Join(tx.CreateRun(ctx, ran), tx.CreateGroup(ctx, released, nil))
 	})
