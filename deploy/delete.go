@@ -50,7 +50,7 @@ type deletionReader interface { //nolint:interfacebloat // one for each kind of 
 	TagsOfUnit(ctx context.Context, unit string) ([]string, error)
 	FunctionUses(ctx context.Context, unit string) ([]store.Holder, error)
 	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
-	UnitsInNamespace(ctx context.Context, namespace string, kind landfall.UnitKind) ([]store.Unit, error)
+	FunctionsWithVersions(ctx context.Context, namespace string) ([]store.Unit, error)
 	VersionHolders(ctx context.Context, unit string, number int64) ([]store.Holder, error)
 	ServedUnits(ctx context.Context, app string, kind landfall.UnitKind) ([]store.ServedUnit, error)
 }
