@@ -24,7 +24,7 @@ type Uploads struct {
 	MaxBytes int64  // of one
 	Now      func() time.Time
 
-	appending sync.Mutex // parts come one after the other
+	writing sync.Mutex // uploads begin, and parts come, one after the other
 }
 
 // Upload is a file on its way.
@@ -57,6 +57,8 @@ func (u *Uploads) Begin(id string, owner landfall.Digest, share string, size int
 	if earlier, err := u.Find(owner, id); id != "" && err == nil {
 		return earlier, nil
 	}
+	u.writing.Lock()
+	defer u.writing.Unlock()
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
 	}
@@ -153,8 +155,8 @@ func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) 
 // Invalid when the file becomes longer than was said, or, with its last part, has another digest: then it is gone.
 func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []byte) (Upload, error) {
 	const op landfall.Op = "handmade.Append"
-	u.appending.Lock()
-	defer u.appending.Unlock()
+	u.writing.Lock()
+	defer u.writing.Unlock()
 	up, err := u.Find(owner, id)
 	if err != nil {
 		return up, err

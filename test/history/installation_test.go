@@ -180,9 +180,13 @@ func (r *references) move(app string, ref landfall.RefName, to landfall.CommitSH
 // noRepositories are repositories that nobody repacks.
 type noRepositories struct{}
 
-func (noRepositories) Path(string) string                   { return "" }
-func (noRepositories) Repack(context.Context, string) error { return nil }
-func (noRepositories) Remove(context.Context, string) error { return nil }
+func (noRepositories) OldApplies(context.Context, string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	return nil, nil //nolint:nilnil // there are none
+}
+func (noRepositories) DropApplies(context.Context, string, []landfall.RefName) error { return nil }
+func (noRepositories) Path(string) string                                            { return "" }
+func (noRepositories) Repack(context.Context, string) error                          { return nil }
+func (noRepositories) Remove(context.Context, string) error                          { return nil }
 
 // source shows the apps that were ever asked for, so that a history does not read those of all others.
 type source struct{ stored.Source }
