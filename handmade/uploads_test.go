@@ -49,6 +49,30 @@ func TestUpload(t *testing.T) {
 	testkit.Equal(t, "more than was said", landfall.KindOf(err), landfall.Invalid)
 }
 
+// Whoever begins again after every tenth of a file, at a server that was started again, sends no byte twice. Another
+// person begins with nothing.
+func TestUploadBegunAgain(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "uploads")
+	file := bytes.Repeat([]byte("0123456789"), 1001)
+	digest, size := landfall.DigestOf(file), int64(len(file))
+	const tenths = 10
+	var last string
+	for n := range int64(tenths) {
+		uploads := &handmade.Uploads{Folder: folder, MaxBytes: 1 << 20, Now: time.Now}
+		up := testkit.Must(uploads.Begin("", ada, "", size, digest))(t)
+		testkit.Equal(t, "what came before", up.Offset, size*n/tenths)
+		other := testkit.Must(uploads.Begin("", ben, "", size, digest))(t)
+		testkit.Equal(t, "what another one sent before", other.Offset, int64(0))
+		testkit.Must(uploads.Append(ada, up.ID, up.Offset, file[up.Offset:size*(n+1)/tenths]))(t)
+		last = up.ID
+	}
+	stored := testkit.Must(os.ReadFile(filepath.Join(folder, last)))(t)
+	if !bytes.Equal(stored, file) {
+		t.Error("what arrived is not what was sent")
+	}
+}
+
 // What is wrong with an upload leaves nothing, and nobody reaches what is another's or no upload.
 func TestUploadRefused(t *testing.T) {
 	t.Parallel()
