@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"landfall.dev/landfall"
@@ -52,6 +53,8 @@ type Schedule struct {
 	Release    landfall.UID
 	Expression string    // with its time zone
 	Since      time.Time // due times up to this one do not count
+
+	move int64 // that made the release live
 }
 
 // KeepSchedules replaces the schedules of an app by those of its live release: triggers with their expressions. A
@@ -63,12 +66,16 @@ func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UI
 	if err := tx.checkLive(ctx, op, app, release); err != nil {
 		return nil, err
 	}
-	moves, err := tx.Moves(ctx, app, landfall.LivePointer, 1)
+	moves, err := tx.Moves(ctx, app, landfall.LivePointer, 2)
 	if err != nil {
 		return nil, err
 	}
-	var switched landfall.Move
-	if len(moves) > 0 {
+	var switched, earlier landfall.Move
+	switch len(moves) {
+	case 2:
+		earlier = moves[1]
+		fallthrough
+	case 1:
 		switched = moves[0]
 	}
 	before, err := tx.schedules(ctx, app)
@@ -77,9 +84,10 @@ func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UI
 	}
 	kept := make(map[string]Schedule, len(expressions))
 	for name, expression := range expressions {
-		s := Schedule{name, release, expression, switched.At}
+		s := Schedule{name, release, expression, switched.At, switched.ID}
 		if old, ok := before[name]; ok && old.Expression == expression &&
-			(old.Release == release || old.Release == switched.From) {
+			(old.Release == release && slices.Contains([]int64{0, switched.ID}, old.move) ||
+				old.Release == switched.From && slices.Contains([]int64{0, earlier.ID}, old.move)) {
 			s.Since = old.Since
 		}
 		kept[name] = s
@@ -92,8 +100,8 @@ func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UI
 	}
 	for _, s := range kept {
 		err := tx.exec(ctx, op,
-			`INSERT INTO schedules (app, name, release_uid, expression, since) VALUES ($1, $2, $3, $4, $5)`,
-			app, s.Trigger, s.Release, s.Expression, micros(s.Since))
+			`INSERT INTO schedules (app, name, release_uid, expression, since, move) VALUES ($1, $2, $3, $4, $5, $6)`,
+			app, s.Trigger, s.Release, s.Expression, micros(s.Since), s.move)
 		if err != nil {
 			return nil, err
 		}
@@ -106,10 +114,10 @@ func (q queries) schedules(ctx context.Context, app string) (map[string]Schedule
 	all, err := list(ctx, q, "store.schedules", func(row scanner) (Schedule, error) {
 		var s Schedule
 		var since int64
-		err := row.Scan(&s.Trigger, &s.Release, &s.Expression, &since)
+		err := row.Scan(&s.Trigger, &s.Release, &s.Expression, &since, &s.move)
 		s.Since = timeOf(since)
 		return s, err
-	}, `SELECT name, release_uid, expression, since FROM schedules WHERE app = $1`, app)
+	}, `SELECT name, release_uid, expression, since, move FROM schedules WHERE app = $1`, app)
 	byName := make(map[string]Schedule, len(all))
 	for _, s := range all {
 		byName[s.Trigger] = s

@@ -79,6 +79,10 @@ func testSchedules(t *testing.T, open opener) {
 		switchTo(t, db, &app, third, after(30))
 		since = testkit.Must(keep(t, db, app, third, map[string]string{"same": "@daily"}))(t)
 		testkit.Same(t, "after a release that nobody kept the schedules of", since, map[string]time.Time{"same": after(30)})
+		switchTo(t, db, &app, second, after(40)) // which has no schedule
+		switchTo(t, db, &app, third, after(50))
+		since = testkit.Must(keep(t, db, app, third, map[string]string{"same": "@daily"}))(t)
+		testkit.Same(t, "after a release without it", since, map[string]time.Time{"same": after(50)})
 	})
 	t.Run("a time is fired once", func(t *testing.T) {
 		t.Parallel()
