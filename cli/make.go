@@ -24,12 +24,15 @@ type newVersion struct {
 	version                string
 	code, source, deployed string // paths or addresses
 	noWait                 bool
+	describes              bool // a description is given to a version that there is, if nothing else is said
 }
 
 // makeCommand is the command that makes a version of a function or package by hand.
 func (c *Call) makeCommand(k unitKind, use, short, example string, as client.NewVersion) *cobra.Command {
 	n := newVersion{NewVersion: as}
-	cmd := c.getIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+	var cmd *cobra.Command
+	cmd = c.getIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+		n.describes = n.Update && cmd.Flags().Changed("description")
 		return c.make(ctx, cl, k, in, n)
 	})
 	flags := cmd.Flags()
@@ -56,7 +59,7 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 
 // make makes a version, and shows it when it is there.
 func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Operands, n newVersion) error {
-	if n.Update && n.Description != "" && n.code+n.source+n.deployed+n.Package+n.Environment+n.Entrypoint+n.Build == "" {
+	if n.describes && n.code+n.source+n.deployed+n.Package+n.Environment+n.Entrypoint+n.Build == "" {
 		return c.describe(ctx, cl, k, in, n)
 	}
 	if n.Package != "" {
@@ -93,7 +96,11 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 	if err != nil {
 		return err
 	}
-	if err := c.finished(run); err != nil {
+	err = runError(run.State, run.Reason)
+	if err != nil || c.output == "" { // programs read the version, or the run that made none
+		err = c.finished(run)
+	}
+	if err != nil {
 		fmt.Fprintf(c.Stderr, "the run: landfall run show %s\n", run.ID)
 		return err
 	}

@@ -276,8 +276,8 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 		switch {
 		case (h.Kind == "alias" || h.Kind == functionTag) && d.whole:
 		case h.Kind == functionTag:
-			held = append(held, fmt.Sprintf("the function tag %s (landfall tag update %[1]s --function %s:VERSION)", h.Name,
-				row.Unit.Name))
+			held = append(held, fmt.Sprintf("the function tag %s (landfall tag update %[1]s --function %s:VERSION, with a "+
+				"--function for each other one that landfall tag show %[1]s has)", h.Name, row.Unit.Name))
 		case h.Kind == "alias":
 			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION)", h.Name,
 				row.Unit.Name))
