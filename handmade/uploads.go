@@ -78,12 +78,21 @@ func (u *Uploads) Begin(id string, owner landfall.Digest, share string, size int
 		return up, err
 	}
 	if up.Offset, err = u.takeOver(all, up); err == nil {
-		err = os.WriteFile(u.path(up.ID)+aboutSuffix, about, 0o600)
+		err = writeWhole(u.path(up.ID)+aboutSuffix, about)
 	}
 	if err != nil {
 		return up, &landfall.Error{Op: op, Err: err}
 	}
 	return up, nil
+}
+
+// writeWhole writes a file, of which nobody ever finds a part.
+func writeWhole(path string, data []byte) error {
+	const suffix = ".new"
+	if err := os.WriteFile(path+suffix, data, 0o600); err != nil {
+		return errors.Join(err, os.Remove(path+suffix))
+	}
+	return os.Rename(path+suffix, path)
 }
 
 // takeOver gives a new upload what came of the same file, and returns how much that is. Whoever sends the file

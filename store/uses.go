@@ -178,3 +178,12 @@ func (tx *Tx) DeleteFunctionHook(ctx context.Context, id string) error {
 	return tx.execOne(ctx, "store.DeleteFunctionHook", noUse("webhook "+id),
 		`DELETE FROM function_hooks WHERE id = $1`, id)
 }
+
+// DropUses removes the jobs and hooks of a unit.
+func (tx *Tx) DropUses(ctx context.Context, unit string) error {
+	const op landfall.Op = "store.DropUses"
+	if err := tx.exec(ctx, op, `DELETE FROM function_jobs WHERE unit = $1`, unit); err != nil {
+		return err
+	}
+	return tx.exec(ctx, op, `DELETE FROM function_hooks WHERE unit = $1`, unit)
+}

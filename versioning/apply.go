@@ -109,7 +109,8 @@ func applyOrder(k landfall.UnitKind) int {
 	return kindOrder(k)
 }
 
-// adopt returns the row of a unit that the app does not own yet: a new row, or one that nobody owns.
+// adopt returns the row of a unit that the app does not own yet: a new row, or one that nobody owns. What the app that
+// had it before lets call it, its jobs and webhooks, goes: they would call what is this app's now.
 func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, error) {
 	row, err := tx.Unit(ctx, a.App, u.Unit)
 	if landfall.Is(err, landfall.NotFound) {
@@ -120,6 +121,15 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 	}
 	if err := checkOwner(ctx, tx, a.App, row, u.Where, a.Production); err != nil {
 		return row, err
+	}
+	if row.App != "" {
+		owner, err := tx.App(ctx, row.App)
+		if err == nil && !owner.OfNamespace() {
+			err = tx.DropUses(ctx, row.ID)
+		}
+		if err != nil {
+			return row, err
+		}
 	}
 	row.App = a.App.ID
 	return row, tx.UpdateUnit(ctx, row)

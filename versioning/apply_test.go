@@ -440,8 +440,17 @@ func TestOwners(t *testing.T) {
 		first := newShop(t)
 		second := openShop(t, first.db, "zoo")
 		first.must(t, change{uid: uid, units: units("1"), noRelease: true})
+		first.update(t, func(tx *store.Tx) error {
+			row, err := tx.Unit(t.Context(), first.app, fn("hello"))
+			use := landfall.FunctionUse{ID: "use", Unit: row.ID, Created: noon, Updated: noon}
+			return errors.Join(err, tx.PutFunctionHook(t.Context(), landfall.FunctionHook{FunctionUse: use, Key: "key"}),
+				tx.PutJob(t.Context(), landfall.Job{FunctionUse: use, State: landfall.JobRunning}))
+		})
 		first.must(t, change{uid: aub, units: []versioning.Declared{declareStatic("/", "1")}, noRelease: true})
 		second.must(t, change{uid: cua, units: units("1")})
+		// the first owner's job and webhook do not call what is the second's
+		row := testkit.Must(second.db.Unit(t.Context(), second.app, fn("hello")))(t)
+		testkit.Same(t, "uses", testkit.Must(second.db.FunctionUses(t.Context(), row.ID))(t), nil)
 		// V3: the numbers of a name go on, whoever owns it
 		testkit.Same(t, "the group", second.group(t, cua),
 			[]string{"function hello cuaaaaaa 2", "package p cuaaaaaa 2", "static / cuaaaaaa 1"})
