@@ -3,6 +3,7 @@ package execution
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -41,24 +42,33 @@ func (j Jobs) Run(ctx context.Context) error {
 	return nil
 }
 
-// Pass starts the runs that are due. When one cannot be accepted, its job stays due, and others wait with it for the
-// next pass; a job that can have no run, because its function is gone or takes other data, moves on and says so.
+// Pass starts the runs that are due. When one cannot be accepted, its job stays due, and the others of its app wait with
+// it for the next pass; a job that can have no run, because its function is gone or takes other data, moves on and says
+// so.
 func (j Jobs) Pass(ctx context.Context) error {
 	const most = 100
-	for {
+	var problems error
+	waits := map[string]bool{} // apps
+	for limit := most; ; {
 		now := j.Now()
-		due, err := j.DB.JobsDue(ctx, now, most)
+		due, err := j.DB.JobsDue(ctx, now, limit)
 		if err != nil {
-			return err
+			return errors.Join(problems, err)
 		}
+		left := 0
 		for _, job := range due {
-			if err := j.start(ctx, job, now); err != nil {
-				return err
+			if !waits[job.App] {
+				err := j.start(ctx, job, now)
+				problems, waits[job.App] = errors.Join(problems, err), err != nil
+			}
+			if waits[job.App] {
+				left++
 			}
 		}
-		if len(due) < most {
-			return nil
+		if len(due) < limit {
+			return problems
 		}
+		limit = left + most
 	}
 }
 
