@@ -24,17 +24,18 @@ const (
 // Whatever people, pushes, time and collections do to an app, in whatever order and at the same time, it is what the
 // model says, and the invariants of versioning hold after each step.
 func TestHistoriesOnSQLite(t *testing.T) { //nolint:paralleltest // it sets how many histories there are
-	tell(t, newInstallation(t, storetest.SQLite(t)), 1)
+	tell(t, storetest.SQLite, 1)
 }
 
 // The same on PostgreSQL.
 func TestHistoriesOnPostgres(t *testing.T) { //nolint:paralleltest // it sets how many histories there are
-	tell(t, newInstallation(t, storetest.Postgres(t)), onPostgresOneOf)
+	tell(t, storetest.Postgres, onPostgresOneOf)
 }
 
-// tell makes one of so many random histories.
-func tell(t *testing.T, i *installation, oneOf int) {
+// tell makes one of so many random histories in databases that open makes.
+func tell(t *testing.T, open func(testing.TB) string, oneOf int) {
 	t.Helper()
+	i, one := newInstallation(t, open(t)), t
 	checks := flag.Lookup("rapid.checks")
 	said, n := checks.Value.String(), histories
 	flag.Visit(func(f *flag.Flag) {
@@ -58,7 +59,10 @@ func tell(t *testing.T, i *installation, oneOf int) {
 	count := newFigures()
 	t.Cleanup(func() { t.Log(count) })
 	rapid.Check(t, func(t *rapid.T) {
-		count.histories.Add(1)
+		const most = 1000 // each lets months pass: one for all of them would be older than a time.Duration can be
+		if n := count.histories.Add(1); n%most == 0 {
+			i = newInstallation(one, open(one))
+		}
 		h := i.begin(t, count)
 		defer h.end()
 		for range rapid.IntRange(0, 2).Draw(t, "releases at first") {
