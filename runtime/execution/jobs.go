@@ -43,8 +43,8 @@ func (j Jobs) Run(ctx context.Context) error {
 }
 
 // Pass starts the runs that are due. When one cannot be accepted, its job stays due, and the others of its app wait for
-// the next pass with it; a job that can have no run, because its function is gone or takes other data, moves on and says
-// so.
+// the next pass with it. A job that can have no run, because its function is gone or takes other data, moves on and
+// says so.
 func (j Jobs) Pass(ctx context.Context) error {
 	const most = 100
 	var problems error
