@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -186,7 +187,9 @@ func TestDocuments(t *testing.T) {
 		"another size":       {func(d *Document) { d.Units[3].Files[0].Size++ }, "lacks sha256:"},
 		"another git name":   {func(d *Document) { d.Units[3].Files[0].Git = "aa013625030ba8dba906f756967f9e9ca394464a" }, "and it is ce0136"},
 		"a wrong spec":       {func(d *Document) { d.Units[0].Spec = []byte(`[]`) }, "cannot be read"},
-		"a wrong commit":     {func(d *Document) { d.Commit = "HEAD" }, "a commit that is none"},
+		"values without end": {func(d *Document) { d.Units[0].Spec = []byte("[" + strings.Repeat("{},", maxValues+1) + "{}]") },
+			"too many values"},
+		"a wrong commit": {func(d *Document) { d.Commit = "HEAD" }, "a commit that is none"},
 	} {
 		_, err := open(t, packed(t, sample(t, test.change)))
 		testkit.Kind(t, name, err, landfall.Invalid, "the archive ", test.says)

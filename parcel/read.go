@@ -38,6 +38,8 @@ type section struct {
 const (
 	maxEntries = 100_000
 	maxText    = 64 << 20 // bytes of a part that describes
+	maxValues  = 400_000  // in all arrays of such a part that are no text
+	maxCommas  = 2_000_000
 )
 
 func invalid(format string, args ...any) error {
@@ -55,11 +57,11 @@ func Open(ctx context.Context, file *os.File) (*Parcel, error) {
 	var layout struct {
 		Version string `json:"imageLayoutVersion"`
 	}
-	if json.Unmarshal(texts[layoutName], &layout) != nil || layout.Version != "1.0.0" {
+	if decode(texts[layoutName], &layout) != nil || layout.Version != "1.0.0" {
 		return nil, invalid("is no OCI image layout of version 1.0.0")
 	}
 	var index v1.IndexManifest
-	if json.Unmarshal(texts[indexName], &index) != nil || len(index.Manifests) != 1 ||
+	if decode(texts[indexName], &index) != nil || len(index.Manifests) != 1 ||
 		index.Manifests[0].MediaType != types.OCIManifestSchema1 {
 		return nil, invalid("has no %s with one manifest", indexName)
 	}
@@ -69,7 +71,7 @@ func Open(ctx context.Context, file *os.File) (*Parcel, error) {
 		return nil, err
 	}
 	var manifest v1.Manifest
-	if err := json.Unmarshal(text, &manifest); err != nil {
+	if err := decode(text, &manifest); err != nil {
 		return nil, invalid("has a manifest that cannot be read: %v", err)
 	}
 	if manifest.Config.MediaType != configType {
@@ -200,11 +202,34 @@ func (p *Parcel) open(digest landfall.Digest) *io.SectionReader {
 	return io.NewSectionReader(p.file, b.offset, b.size)
 }
 
+// decode reads JSON whose values do not need much more memory than its text: a few bytes of text can be a struct of
+// hundreds.
+func decode(text []byte, into any) error {
+	commas, values, quoted := 0, 0, false
+	for n := 0; n < len(text); n++ {
+		switch c := text[n]; {
+		case quoted && c == '\\':
+			n++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && c == ',':
+			commas++
+			if next := bytes.TrimLeft(text[n+1:], " \t\r\n"); len(next) > 0 && next[0] != '"' {
+				values++
+			}
+		}
+	}
+	if commas > maxCommas || values > maxValues {
+		return landfall.Errorf("parcel.decode", landfall.Invalid, "it has too many values")
+	}
+	return json.Unmarshal(text, into)
+}
+
 func readDocument(text []byte) (Document, error) {
 	var known struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(text, &known); err != nil {
+	if err := decode(text, &known); err != nil {
 		return Document{}, invalid("does not say what release it has: %v", err)
 	}
 	if known.Version != formatVersion {
