@@ -163,7 +163,16 @@ func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) 
 // Append adds a part that begins at an offset. Conflict, with the right one, when that is not where the file ends;
 // Invalid when the file becomes longer than was said, or, with its last part, has another digest: then it is gone.
 func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []byte) (Upload, error) {
-	const op landfall.Op = "handmade.Append"
+	up, err := u.write(owner, id, offset, part)
+	if err != nil || up.Offset < up.Size {
+		return up, err
+	}
+	return up, u.check(up) // while others write
+}
+
+// write is Append but for the check of what is whole.
+func (u *Uploads) write(owner landfall.Digest, id string, offset int64, part []byte) (Upload, error) {
+	const op landfall.Op = "handmade.write"
 	u.writing.Lock()
 	defer u.writing.Unlock()
 	up, err := u.Find(owner, id)
@@ -184,10 +193,8 @@ func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []
 	if err = errors.Join(err, f.Close()); err != nil {
 		return up, &landfall.Error{Op: op, Err: err}
 	}
-	if up.Offset += int64(n); up.Offset < up.Size {
-		return up, nil
-	}
-	return up, u.check(up)
+	up.Offset += int64(n)
+	return up, nil
 }
 
 // check fails with Invalid when what came of an upload is not what was to come. Then it is gone, also what else came of
@@ -253,8 +260,11 @@ func (u *Uploads) work() (string, error) {
 	return os.MkdirTemp(u.Folder, "work-*")
 }
 
-// How many of the largest uploads may be under way at once, and how many of them in one share.
-const maxUnderWay, maxOfShare = 20, 5
+// How many of the largest uploads may be under way at once, and how many of them in one share; and how many of any size.
+const (
+	maxUnderWay, maxOfShare = 20, 5
+	maxCount, maxShareCount = 1000, 100
+)
 
 // underWay returns all uploads that there are.
 func (u *Uploads) underWay() (all []Upload, err error) {
@@ -281,14 +291,16 @@ func (u *Uploads) underWay() (all []Upload, err error) {
 
 // checkRoom fails with Unavailable when the uploads that are under way leave no room for another one.
 func (u *Uploads) checkRoom(all []Upload, up Upload) error {
-	sum, shared := up.Size, up.Size
+	sum, shared, count := up.Size, up.Size, 1
 	for _, other := range all {
 		sum += other.Size
 		if other.Share == up.Share {
 			shared += other.Size
+			count++
 		}
 	}
-	if sum > maxUnderWay*u.MaxBytes || up.Share != "" && shared > maxOfShare*u.MaxBytes {
+	if sum > maxUnderWay*u.MaxBytes || len(all) >= maxCount ||
+		up.Share != "" && (shared > maxOfShare*u.MaxBytes || count > maxShareCount) {
 		return landfall.Errorf("handmade.Begin", landfall.Unavailable, "too much is being sent already: try again later")
 	}
 	return nil
@@ -306,8 +318,13 @@ func (u *Uploads) Sweep() error {
 	}
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if err != nil || strings.HasSuffix(entry.Name(), aboutSuffix) || u.Now().Sub(info.ModTime()) < keep {
+		if err != nil || u.Now().Sub(info.ModTime()) < keep {
 			continue
+		}
+		if id, isAbout := strings.CutSuffix(entry.Name(), aboutSuffix); isAbout {
+			if _, err := os.Stat(u.path(id)); err == nil {
+				continue // its file says how old it is
+			}
 		}
 		if err := errors.Join(os.RemoveAll(u.path(entry.Name())), u.Remove(entry.Name())); err != nil {
 			return &landfall.Error{Op: op, Err: err}

@@ -141,6 +141,33 @@ func TestUploadShares(t *testing.T) {
 	full("in a share when nothing is left", ada, "blog")
 }
 
+// However small uploads are, there are not without end of them; also what a crash left of one goes after a day.
+func TestManySmallUploads(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 1 << 20,
+		Now: func() time.Time { return now }}
+	var begun []handmade.Upload
+	for n := 0; ; n++ {
+		up, err := uploads.Begin("", ada, "team", 1, landfall.DigestOf(nil))
+		if err != nil {
+			testkit.Equal(t, "one more than may be of a share", landfall.KindOf(err), landfall.Unavailable)
+			testkit.Equal(t, "how many there are", n, 100)
+			break
+		}
+		begun = append(begun, up)
+	}
+	testkit.Must(uploads.Begin("", ben, "shop", 1, landfall.DigestOf(nil)))(t)
+	if err := os.Remove(filepath.Join(uploads.Folder, begun[0].ID)); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(25 * time.Hour)
+	if err := uploads.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Equal(t, "files that are left", len(testkit.Must(os.ReadDir(uploads.Folder))(t)), 0)
+}
+
 // An upload that nobody goes on with goes a day after its last part, also when no other one ever begins.
 func TestSweep(t *testing.T) {
 	t.Parallel()
