@@ -149,3 +149,46 @@ func TestJobsThatCannotRun(t *testing.T) {
 	}
 	testkit.Equal(t, "while it pauses", j.pass(due.Add(time.Hour)), 1)
 }
+
+// One app's jobs that cannot be started now, however many they are, keep nothing of another app's back.
+func TestJobsOfOthers(t *testing.T) {
+	t.Parallel()
+	j := newJobs(t)
+	const more = 150 // than are looked at in one go
+	for n := range more {
+		j.put(fmt.Sprintf("waits-%03d", n), "* * * * *", 0)
+	}
+	ctx := t.Context()
+	err := j.db.Update(ctx, func(tx *store.Tx) error {
+		app := landfall.App{ID: "zoo", Namespace: "zoos", Name: "zoo", Branch: "main", Created: due}
+		if err := errors.Join(tx.EnsureNamespace(ctx, "zoos", 1), tx.CreateApp(ctx, app)); err != nil {
+			return err
+		}
+		row, err := tx.CreateUnit(ctx, app, landfall.UnitID{Kind: landfall.FunctionUnit, Name: "feed"})
+		if err != nil {
+			return err
+		}
+		at := due.Add(time.Second)
+		return tx.PutJob(ctx, landfall.Job{FunctionUse: landfall.FunctionUse{ID: "feeds", Unit: row.ID, Created: due, Updated: due},
+			Pattern: "0 * * * *", Next: at, State: landfall.JobRunning})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	j.find = func(ref landfall.Reference) (*landfall.Function, error) {
+		if ref.Namespace == "default" {
+			asked++
+			return nil, &landfall.Error{Kind: landfall.Unavailable, Message: "too much of this app waits"}
+		}
+		f := hello()
+		f.App, f.Namespace, f.Name = "zoo", "zoos", "feed"
+		return f, nil
+	}
+	j.now = due.Add(time.Minute)
+	testkit.Kind(t, "what it says", j.Pass(ctx), landfall.Unavailable)
+	testkit.Equal(t, "how often the first app was tried", asked, 1)
+	fed := testkit.Must(j.db.ExecutionsLike(ctx, landfall.Execution{AppID: "zoo"}, landfall.Execution{}, 10))(t)
+	testkit.Equal(t, "runs of the other app", len(fed), 1)
+	testkit.Equal(t, "the first app's time", testkit.Must(j.db.Job(ctx, "waits-000"))(t).Next.Equal(due), true)
+}
