@@ -131,6 +131,14 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 			return nil, err
 		}
 		like.Namespace, like.Function = ref.Namespace, ref.Name
+		if token := caller(ctx); like.AppID == "" && token.App+token.Namespace != "" {
+			// another app may have had a function of this name before
+			row, err := a.DB.UnitInNamespace(ctx, ref.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+			if err != nil {
+				return nil, err
+			}
+			like.AppID = row.App
+		}
 	}
 	if in.App == "" && in.Function == "" {
 		if err := installation(ctx, landfall.ScopeRead); err != nil {

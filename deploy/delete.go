@@ -57,11 +57,18 @@ type deletionReader interface { //nolint:interfacebloat // one for each kind of 
 
 // DeleteVersions deletes the version of a function or package that a selector names, or AllVersions of it, and returns
 // what went. The versions of functions that use a deleted version of a package go with it; a function's package stays.
-// Conflict, with all that holds one of them, when something does: then nothing is deleted. With dry nothing is deleted
-// either.
+// Conflict, with all that holds one of them, when something does, or jobs and webhooks would call a function that has
+// none left: then nothing is deleted. With dry nothing is deleted either.
 func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, selector string, dry bool) (Deletion, error) {
 	return editor.delete(ctx, deletion{row: row}, dry, func(ctx context.Context, d *deletion) error {
-		return d.addSelected(ctx, selector)
+		if err := d.addSelected(ctx, selector); err != nil || d.row.Unit.Kind != landfall.FunctionUnit {
+			return err
+		}
+		versions, err := d.read.Versions(ctx, d.row.ID, true)
+		if err != nil || len(versions) > len(d.Versions) {
+			return err
+		}
+		return d.refuseUses(ctx)
 	})
 }
 
@@ -89,7 +96,7 @@ func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor 
 		})
 }
 
-// refuseUses adds a line to the refusal that names the jobs and webhooks of the function that goes whole.
+// refuseUses adds a line to the refusal that names the jobs and webhooks of the function of which nothing is left.
 func (d *deletion) refuseUses(ctx context.Context) error {
 	uses, err := d.read.FunctionUses(ctx, d.row.ID)
 	if err != nil || len(uses) == 0 {

@@ -434,7 +434,7 @@ func (e *edit) checkCurrent(ctx context.Context, v landfall.Version, ref landfal
 }
 
 // DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when there is
-// no function with the name. Conflict, with the triggers and aliases, while any of them names it.
+// no function with the name. Conflict, with the trigger, job, webhook, tag or alias, while any of them names it.
 func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		at := e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
@@ -449,7 +449,7 @@ func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, 
 	})
 }
 
-// checkUnused fails with Conflict while triggers or aliases name a function.
+// checkUnused fails with Conflict while anything names a function.
 func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 	inUse := func(format string, args ...any) error {
 		return landfall.Errorf("deploy.DropFunction", landfall.Conflict, "%s %s", f.Unit.String(),
@@ -464,6 +464,13 @@ func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)",
 				e.app.Name, t.Name)
 		}
+	}
+	uses, err := e.tx.FunctionUses(ctx, f.UnitID)
+	if err != nil {
+		return err
+	}
+	if len(uses) > 0 {
+		return inUse("is what the %s %s calls: delete that first (landfall %[1]s delete %[2]s)", uses[0].Kind, uses[0].Name)
 	}
 	tags, err := e.tx.TagsOfUnit(ctx, f.UnitID)
 	if err != nil {
