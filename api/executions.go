@@ -101,6 +101,31 @@ func (a *api) flush(ctx context.Context) {
 	}
 }
 
+// ofFunction narrows executions to those of a function or of one version of it, and for a token that is bound to those
+// of the app that has the function now: another may have had one of this name before.
+func (a *api) ofFunction(ctx context.Context, like *landfall.Execution, function string) error {
+	ref, err := parseFunction(function)
+	if err != nil {
+		return err
+	}
+	like.Namespace, like.Function = ref.Namespace, ref.Name
+	if strings.Contains(function, ":") {
+		v, err := a.version(ctx, ref, landfall.ScopeRead)
+		if err != nil {
+			return err
+		}
+		like.Number = v.Number
+	} else if err := a.function(ctx, ref, landfall.ScopeRead); err != nil {
+		return err
+	}
+	if token := caller(ctx); like.AppID != "" || token.App+token.Namespace == "" {
+		return nil
+	}
+	row, err := a.DB.UnitInNamespace(ctx, ref.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+	like.AppID = row.App
+	return err
+}
+
 func (a *api) listExecutions(ctx context.Context, in *struct {
 	Paging
 	App      string `query:"app" doc:"name of the app; empty: all"`
@@ -117,27 +142,8 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 		like.AppID = app.ID
 	}
 	if in.Function != "" {
-		ref, err := parseFunction(in.Function)
-		if err != nil {
+		if err := a.ofFunction(ctx, &like, in.Function); err != nil {
 			return nil, err
-		}
-		if strings.Contains(in.Function, ":") {
-			v, err := a.version(ctx, ref, landfall.ScopeRead)
-			if err != nil {
-				return nil, err
-			}
-			like.Number = v.Number
-		} else if err := a.function(ctx, ref, landfall.ScopeRead); err != nil {
-			return nil, err
-		}
-		like.Namespace, like.Function = ref.Namespace, ref.Name
-		if token := caller(ctx); like.AppID == "" && token.App+token.Namespace != "" {
-			// another app may have had a function of this name before
-			row, err := a.DB.UnitInNamespace(ctx, ref.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
-			if err != nil {
-				return nil, err
-			}
-			like.AppID = row.App
 		}
 	}
 	if in.App == "" && in.Function == "" {
