@@ -260,7 +260,8 @@ func (u *Uploads) work() (string, error) {
 	return os.MkdirTemp(u.Folder, "work-*")
 }
 
-// How many of the largest uploads may be under way at once, and how many of them in one share; and how many of any size.
+// How many of the largest uploads may be under way at once, and how many of them in one share; and how many of any
+// size.
 const (
 	maxUnderWay, maxOfShare = 20, 5
 	maxCount, maxShareCount = 1000, 100
