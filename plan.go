@@ -74,16 +74,13 @@ func (l PlanLine) Text(amount int64) string {
 	return text
 }
 
-// Refusal returns a Conflict, with the figures, if something of a namespace asks for more than the plan has: for each
-// of the limits that are named, or for any when none is. nil when it does not.
-func (p Plan) Refusal(namespace, what string, asked Usage, names ...string) error {
+// Refusal returns a Conflict, with the figures, if something lets a namespace grow beyond its plan: for each limit of
+// which more is asked than the plan has and than was used before. nil when it does not.
+func (p Plan) Refusal(namespace, what string, before, asked Usage) error {
 	var over []string
-	for _, l := range p.Lines(asked) {
-		named := len(names) == 0
-		for _, name := range names {
-			named = named || name == l.Name
-		}
-		if named && l.Limit != nil && l.Used > *l.Limit {
+	used := p.Lines(before)
+	for i, l := range p.Lines(asked) {
+		if l.Limit != nil && l.Used > *l.Limit && l.Used > used[i].Used {
 			over = append(over, fmt.Sprintf("%s %s of %s", l.Name, l.Text(l.Used), l.Text(*l.Limit)))
 		}
 	}

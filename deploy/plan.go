@@ -43,7 +43,8 @@ func addFunctions(u *landfall.Usage, specs []json.RawMessage) error {
 }
 
 // CheckFunctions fails with Conflict when functions with these specs, in place of what is live of the app, and all
-// other apps of its namespace together ask for more than the plan has.
+// other apps of its namespace together ask for more than the plan has, and for more than what is live. A plan that is
+// lowered takes nothing away.
 func CheckFunctions(ctx context.Context, r planReader, app landfall.App, what string, specs []json.RawMessage) error {
 	plan, err := r.Plan(ctx, app.Namespace)
 	if err != nil || plan.Memory == nil && plan.MilliCPU == nil && plan.Executions == nil {
@@ -60,7 +61,15 @@ func CheckFunctions(ctx context.Context, r planReader, app landfall.App, what st
 	if err := addFunctions(&asked, others); err != nil {
 		return err
 	}
-	return plan.Refusal(app.Namespace, what, asked, "memory", "cpu", "executions")
+	live, err := r.LiveFunctionSpecs(ctx, app.Namespace, "")
+	if err != nil {
+		return err
+	}
+	var before landfall.Usage
+	if err := addFunctions(&before, live); err != nil {
+		return err
+	}
+	return plan.Refusal(app.Namespace, what, before, asked)
 }
 
 // CheckRelease is CheckFunctions for a release that becomes accessible or live.
@@ -82,7 +91,9 @@ func CheckNewApp(ctx context.Context, tx *store.Tx, app landfall.App) error {
 	if err != nil {
 		return err
 	}
-	return plan.Refusal(app.Namespace, "the app "+app.Name, now, "apps")
+	before := now
+	before.Apps--
+	return plan.Refusal(app.Namespace, "the app "+app.Name, before, now)
 }
 
 // Budget is what a namespace used before a change. Check fails when the change lets it grow beyond its plan. What was
@@ -98,31 +109,30 @@ type Budget struct {
 func NewBudget(ctx context.Context, tx *store.Tx, app landfall.App) (*Budget, error) {
 	b := &Budget{tx: tx, app: app}
 	var err error
-	if b.plan, err = tx.Plan(ctx, app.Namespace); err != nil || b.plan.Releases == nil && b.plan.Bytes == nil {
+	if b.plan, err = tx.Plan(ctx, app.Namespace); err != nil || b.plan == (landfall.Plan{}) {
 		return b, err
 	}
-	b.before, err = tx.Counts(ctx, app.Namespace)
+	b.before, err = b.used(ctx)
 	return b, err
 }
 
-// Check fails with Conflict when the change asks for more releases or bytes than the plan has.
+// used returns what the namespace uses. What functions ask for is in it for those by hand alone: others are compared
+// when a release of theirs becomes accessible or live.
+func (b *Budget) used(ctx context.Context) (landfall.Usage, error) {
+	if b.app.OfNamespace() {
+		return Usage(ctx, b.tx, b.app.Namespace)
+	}
+	return b.tx.Counts(ctx, b.app.Namespace)
+}
+
+// Check fails with Conflict when the change asks for more than the plan has.
 func (b *Budget) Check(ctx context.Context) error {
-	if b == nil || b.plan.Releases == nil && b.plan.Bytes == nil {
+	if b == nil || b.plan == (landfall.Plan{}) {
 		return nil
 	}
-	now, err := b.tx.Counts(ctx, b.app.Namespace)
+	now, err := b.used(ctx)
 	if err != nil {
 		return err
 	}
-	var grown []string
-	if now.Releases > b.before.Releases {
-		grown = append(grown, "releases")
-	}
-	if now.Bytes > b.before.Bytes {
-		grown = append(grown, "bytes")
-	}
-	if grown == nil {
-		return nil
-	}
-	return b.plan.Refusal(b.app.Namespace, b.app.Name, now, grown...)
+	return b.plan.Refusal(b.app.Namespace, b.app.Name, b.before, now)
 }

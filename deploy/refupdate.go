@@ -187,11 +187,6 @@ func (u *RefUpdate) Settle(ctx context.Context) (change int64, notes []string, e
 	if err := u.Budget.Check(ctx); err != nil {
 		return 0, nil, err
 	}
-	if u.App.OfNamespace() { // no release of it is checked
-		if err := CheckRelease(ctx, u.Tx, *u.App, u.Group.UID); err != nil {
-			return 0, nil, err
-		}
-	}
 	var retired []landfall.UnitID
 	if u.production && !u.App.OfNamespace() { // what is made by hand goes by hand
 		pinned, err := Pinned(ctx, u.Tx, *u.App)
