@@ -59,6 +59,9 @@ type NewVersion struct {
 	Description string `json:"description,omitempty"`
 	Tag         string `json:"tag,omitempty"` // a function tag that is to name it
 	New         bool   `json:"new,omitempty"` // Conflict when the unit has a version
+	// of a function whose code is new; what is empty here is as the latest version has it when the new one is made
+	Environment string `json:"environment,omitempty"`
+	Entrypoint  string `json:"entrypoint,omitempty"`
 }
 
 // PullRequest is what releases need to know of a pull request.

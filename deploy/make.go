@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,11 +18,9 @@ import (
 type HandVersion struct {
 	landfall.NewVersion
 
-	Package     landfall.Version // of a function: what it runs
-	Environment string           // of a function
-	Entrypoint  string           // of a function
-	Unreleased  bool             // no release of the app is made with it
-	Key         string           // from which the UID of the group version follows; empty: from nothing
+	Package    landfall.Version // of a function: what it runs
+	Unreleased bool             // no release of the app is made with it
+	Key        string           // from which the UID of the group version follows; empty: from nothing
 }
 
 // MakeVersion makes a version of a function or package of an app, and a release with it unless none is wanted. Conflict
@@ -97,10 +96,6 @@ func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Vers
 	if err != nil {
 		return unit, nil, err
 	}
-	f, err := spec.ReadFunctionVersion(changed)
-	if err != nil {
-		return unit, nil, err
-	}
 	pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(changed)}
 	used := store.GroupUnit{GroupUnit: landfall.GroupUnit{Unit: pkg, UID: n.Package.UID, Number: n.Package.Number,
 		Digest: n.Package.Digest}}
@@ -110,15 +105,25 @@ func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Vers
 		}
 	}
 	beside := []store.GroupUnit{used}
-	others := []landfall.GroupUnit{used.GroupUnit}
-	environment := landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}
-	if at := e.index(environment); at >= 0 {
-		others = append(others, e.units[at].GroupUnit)
-	}
-	unit, err = versioning.ResolveAmong(versioning.Declared{
-		Unit: n.Unit, Spec: changed, Refs: []landfall.UnitID{pkg, environment}, Where: e.app.Name,
-	}, others)
+	others := append(versioning.InForce(e.units), used.GroupUnit) // the package, instead of the one in force
+	unit, err = ResolveFunction(n.Unit, changed, e.app.Name, others)
 	return unit, beside, err
+}
+
+// ResolveFunction returns the unit of a function with a spec, given the other units; of two with one name the last one
+// counts.
+func ResolveFunction(id landfall.UnitID, fields json.RawMessage, where string,
+	others []landfall.GroupUnit) (versioning.Unit, error) {
+	f, err := spec.ReadFunctionVersion(fields)
+	if err != nil {
+		return versioning.Unit{}, err
+	}
+	return versioning.ResolveAmong(versioning.Declared{
+		Unit: id, Spec: fields, Where: where, Refs: []landfall.UnitID{
+			{Kind: landfall.PackageUnit, Name: spec.ReadPackage(fields)},
+			{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name},
+		},
+	}, others)
 }
 
 // packageOf returns the version of a package that a function's version runs.

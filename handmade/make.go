@@ -96,9 +96,9 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 		return Made{Run: run}, err
 	}
 	hand := deploy.HandVersion{
-		NewVersion:  landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description, Tag: v.Tag, New: v.New},
-		Environment: v.Environment, Entrypoint: v.Entrypoint, Unreleased: v.NoRelease || app.OfNamespace(),
-		Key: v.Key,
+		NewVersion: landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description, Tag: v.Tag, New: v.New,
+			Environment: v.Environment, Entrypoint: v.Entrypoint},
+		Unreleased: v.NoRelease || app.OfNamespace(), Key: v.Key,
 	}
 	if v.Package.Name != "" {
 		if hand.Package, err = versioning.Find(ctx, m.DB, v.Namespace, landfall.PackageUnit, v.Package); err != nil {
@@ -395,7 +395,7 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 		}
 	}
 	c.versions = append(c.versions, landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description,
-		Tag: v.Tag, New: v.New})
+		Tag: v.Tag, New: v.New, Environment: v.Environment, Entrypoint: v.Entrypoint})
 	fields, err := packageFields(v, before)
 	if err != nil {
 		return err

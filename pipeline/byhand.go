@@ -1,10 +1,14 @@
 package pipeline
 
 import (
+	"context"
 	"slices"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
 )
 
 // newVersions returns the versions that pushes make by hand, by their units.
@@ -19,6 +23,33 @@ func newVersions(pushes []landfall.Push) map[landfall.UnitID]landfall.NewVersion
 		}
 	}
 	return all
+}
+
+// onLatest returns the units of the plan with functions as a person said them, on their latest versions: these may be
+// others than when it was said.
+func (k storedPlan) onLatest(ctx context.Context, tx *store.Tx, base []store.GroupUnit) ([]versioning.Unit, error) {
+	units := slices.Clone(k.units)
+	for i, u := range units {
+		said, ok := k.byHand[u.Unit]
+		at := slices.IndexFunc(base, func(b store.GroupUnit) bool { return b.Unit == u.Unit })
+		if !ok || at < 0 || u.Unit.Kind != landfall.FunctionUnit {
+			continue
+		}
+		latest, err := tx.VersionByNumber(ctx, base[at].UnitID, base[at].Number)
+		if err != nil {
+			return nil, err
+		}
+		fields, err := spec.WithCode(latest.Spec, spec.ReadPackage(u.Spec), said.Environment, said.Entrypoint)
+		if err != nil {
+			return nil, err
+		}
+		units[i], err = deploy.ResolveFunction(u.Unit, fields, u.Where,
+			append(versioning.InForce(base), groupUnits(k.units)...))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return units, nil
 }
 
 // over returns units with others laid over them: each takes the place of the one of its name.

@@ -167,7 +167,10 @@ func (k storedPlan) group(
 	var base []store.GroupUnit // stay in force beside what a person makes by hand
 	var err error
 	if len(k.byHand) > 0 {
-		if base, err = deploy.CarryOver(ctx, tx, app); err != nil {
+		if base, err = deploy.CarryOver(ctx, tx, app); err == nil {
+			k.units, err = k.onLatest(ctx, tx, base)
+		}
+		if err != nil {
 			return landfall.Group{}, nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package function_test
 import (
 	"archive/zip"
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -91,6 +92,43 @@ func TestVersionDelete(t *testing.T) {
 	testkit.Equal(t, "versions at the end", numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"),
 		"3 5; 3 4 5")
 	s.WantWhole()
+}
+
+// What a person says of a function stays while new code of it is being built, which says nothing of that.
+func TestCodeLeavesWhatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "LANDFALL_SANDBOX=off")
+	gate, code := t.TempDir(), map[string]string{}
+	for _, word := range []string{"one", "two"} {
+		code[word] = t.TempDir()
+		text := fmt.Sprintf("def main():\n    return '%[1]s'\n\ndef other():\n    return 'another %[1]s'\n", word)
+		if err := os.WriteFile(filepath.Join(code[word], "main.py"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Landfall("function", "version", "create", "tool", "--src", code["one"], "--env", "python", "--entrypoint", "main.main")
+	var out string
+	var exit int
+	var building sync.WaitGroup
+	building.Go(func() {
+		out, exit = s.Run(gate, "function", "version", "update", "tool", "--src", code["two"], "--buildcmd",
+			fmt.Sprintf("touch %[1]s/building; while ! [ -e %[1]s/open ]; do sleep 0.1; done; cp -r $SRC_PKG $DEPLOY_PKG", gate))
+	})
+	s.Eventually("the code is being built", func() bool { return site.IsThere(filepath.Join(gate, "building")) })
+	t.Cleanup(func() { site.OpenGate(t, gate) })
+	s.Landfall("function", "version", "update", "tool", "--entrypoint", "main.other")
+	says := func(want string) {
+		t.Helper()
+		testkit.Equal(t, "what it says", strings.TrimSpace(s.Landfall("function", "invoke", "tool")), want)
+	}
+	says("another one")
+	site.OpenGate(t, gate)
+	building.Wait()
+	if exit != 0 {
+		t.Fatalf("exit code %d\n%s", exit, out)
+	}
+	says("another two")
+	testkit.Equal(t, "its versions", numbers(s, "/functions/tool"), "1 2 3")
 }
 
 // A trigger that names a version holds it, and one that goes by an alias holds what the alias does.
