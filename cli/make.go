@@ -87,7 +87,7 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 		return err
 	}
 	if made.Version != nil {
-		return c.showVersion(*made.Version)
+		return c.showMade(made)
 	}
 	if n.noWait {
 		return c.showRun(*made.Run)

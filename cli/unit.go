@@ -109,15 +109,23 @@ func (c *Call) versionShow(k unitKind) *cobra.Command {
 }
 
 func (c *Call) showVersion(v client.Version) error {
+	return c.showMade(client.MadeVersion{Version: &v})
+}
+
+// showMade shows a version, and what became of the app by making it.
+func (c *Call) showMade(made client.MadeVersion) error {
+	v := made.Version
 	return c.Print(v, func(t *Table) {
 		t.field("version", v.Metadata.Name)
 		t.field("number", strconv.FormatInt(v.Number, 10))
-		t.field("names", versionNames(v))
+		t.field("names", versionNames(*v))
 		t.field("description", v.Description)
 		t.field("namespace", v.Metadata.Namespace)
 		t.field("digest", string(v.Digest))
 		t.field("commit", string(v.Commit))
 		t.field("created", Local(v.Created))
 		t.field("spec", string(v.Spec))
+		t.field("release", string(made.Release))
+		t.field("note", made.Note)
 	})
 }

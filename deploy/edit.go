@@ -23,6 +23,25 @@ type EditResult struct {
 	Note    string       // what else the person should know
 }
 
+// ResultOf returns what is to be said of an earlier change that made a group version of the app.
+func ResultOf(ctx context.Context, db *store.DB, app landfall.App, made landfall.UID) (EditResult, error) {
+	_, err := db.Release(ctx, app.ID, made)
+	switch {
+	case app.OfNamespace():
+		return EditResult{}, nil
+	case landfall.Is(err, landfall.NotFound):
+		return EditResult{Note: unreleased}, nil
+	case err == nil && app.Live == made:
+		return EditResult{Release: made, Note: live}, nil
+	}
+	return EditResult{Release: made, Note: notMoved(app)}, err
+}
+
+const (
+	live       = "it is live"
+	unreleased = "no release was made; the next one has it"
+)
+
 // Editor makes people's changes of apps, without their repositories.
 type Editor struct {
 	DB         *store.DB
@@ -191,8 +210,11 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 			"what production applied last is not stored any more, so no release can be made of it: push or retry its run")
 	}
 	note, err := e.point(ctx, g, message)
-	if e.unreleased && !e.app.OfNamespace() {
-		return "", "no release was made; the next one has it", err
+	switch {
+	case e.app.OfNamespace():
+		return "", note, err
+	case e.unreleased:
+		return "", unreleased, err
 	}
 	return g.UID, note, err
 }
@@ -252,6 +274,9 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 		return "", err
 	}
 	_, notes, err := u.Settle(ctx)
+	if !e.unreleased && e.app.Live == g.UID {
+		notes = append([]string{live}, notes...)
+	}
 	return strings.Join(notes, "; "), err
 }
 

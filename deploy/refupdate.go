@@ -119,16 +119,8 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 	if _, err := EndCanary(ctx, u.Tx, u.App.ID, landfall.ReleaseCanaryEnded, by); err != nil {
 		return err
 	}
-	switch {
-	case u.App.Held:
-		held := "nothing"
-		if u.App.Live != "" {
-			held = string(u.App.Live)
-		}
-		u.notes = append(u.notes, "live is held at "+held+": release live or release resume ends that")
-		return nil
-	case u.App.Policy.Live == landfall.LiveManual:
-		u.notes = append(u.notes, "live moves by hand only (release.live: manual)")
+	if note := notMoved(*u.App); note != "" {
+		u.notes = append(u.notes, note)
 		return nil
 	}
 	if err := MoveLive(ctx, u.Tx, u.App, u.Group.UID, by); err != nil {
@@ -137,6 +129,19 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 	notes, err := canary.Declare(ctx, u.Tx, *u.App, u.Group.Canaries, by.Actor, by.At)
 	u.notes = append(u.notes, notes...)
 	return err
+}
+
+// notMoved says why a new release of production does not become live; empty when it does.
+func notMoved(app landfall.App) string {
+	switch {
+	case app.Held && app.Live != "":
+		return fmt.Sprintf("live is held at %s: release live or release resume ends that", app.Live)
+	case app.Held:
+		return "live is held at nothing: release live or release resume ends that"
+	case app.Policy.Live == landfall.LiveManual:
+		return "live moves by hand only (release.live: manual)"
+	}
+	return ""
 }
 
 // tags moves the tags that follow a reference.

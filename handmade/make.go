@@ -68,6 +68,7 @@ type Version struct {
 // Made is what became of it: a version at once, or the run that makes it.
 type Made struct {
 	Version landfall.Version
+	Result  deploy.EditResult // of a version made at once
 	Run     string
 }
 
@@ -110,8 +111,11 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 		return Made{}, landfall.Errorf("handmade.Make", landfall.Conflict,
 			"%s belongs to an app: a function that is made by hand runs a package that is made by hand", hand.Package.Unit)
 	}
-	made, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
-	return Made{Version: made}, err
+	made, release, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
+	if err != nil {
+		return Made{}, err
+	}
+	return m.made(ctx, app.ID, made, release)
 }
 
 // reference returns the reference of the commit that a key makes.
@@ -163,11 +167,25 @@ func (m *Maker) earlierOf(ctx context.Context, app landfall.App, row store.Unit,
 	}
 	for _, u := range units {
 		if u.UnitID == row.ID {
-			made.Version, err = m.DB.VersionByNumber(ctx, row.ID, u.Number)
-			return made, err == nil, landfall.Ignore(err, landfall.NotFound)
+			version, err := m.DB.VersionByNumber(ctx, row.ID, u.Number)
+			if err != nil {
+				return made, false, landfall.Ignore(err, landfall.NotFound)
+			}
+			made, err = m.made(ctx, app.ID, version, deploy.KeyUID(app, v.Key, 0))
+			return made, err == nil, err
 		}
 	}
 	return made, false, nil
+}
+
+// made returns a version that was made at once, in a release of its app or in none.
+func (m *Maker) made(ctx context.Context, app string, v landfall.Version, release landfall.UID) (Made, error) {
+	now, err := m.DB.App(ctx, app)
+	if err != nil {
+		return Made{}, err
+	}
+	result, err := deploy.ResultOf(ctx, m.DB, now, release)
+	return Made{Version: v, Result: result}, err
 }
 
 // checkTag fails unless the caller may let the function tag name the version: of what it names already, each function

@@ -347,6 +347,8 @@ type Content struct {
 
 // MadeVersion is what became of a version that is to be made: one that is there, or the run that makes it.
 type MadeVersion struct {
+	Made
+
 	Version *Version `json:"version,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 }

@@ -235,7 +235,7 @@ func (h *history) version(t *rapid.T) step {
 	released := rapid.Bool().Draw(t, "released")
 	var made landfall.Version
 	return step{name: "make a version", about: fmt.Sprint(id, label, released), do: func(ctx context.Context) (err error) {
-		made, err = h.editor.MakeVersion(ctx, h.app, deploy.HandVersion{Unreleased: !released,
+		made, _, err = h.editor.MakeVersion(ctx, h.app, deploy.HandVersion{Unreleased: !released,
 			NewVersion: landfall.NewVersion{Unit: id, Label: label}}, actor)
 		if err != nil {
 			made = landfall.Version{} // what was made is undone
