@@ -114,12 +114,18 @@ func caller(ctx context.Context) landfall.Token {
 
 // app returns an app by name for a request that needs the scope on it. NotFound when it was deleted.
 func (a *api) app(ctx context.Context, name string, scope landfall.Scope) (landfall.App, error) {
+	app, err := a.appOrNamespace(ctx, name, scope)
+	if err == nil && scope != landfall.ScopeRead {
+		err = noNamespace(app)
+	}
+	return app, err
+}
+
+// appOrNamespace is app, also for what a namespace has beside the apps of people.
+func (a *api) appOrNamespace(ctx context.Context, name string, scope landfall.Scope) (landfall.App, error) {
 	app, err := a.anyApp(ctx, name, scope)
 	if err == nil && !app.Deleted.IsZero() {
 		err = landfall.Errorf("api", landfall.NotFound, "the app %q was deleted", name)
-	}
-	if err == nil && scope != landfall.ScopeRead {
-		err = noNamespace(app)
 	}
 	return app, err
 }

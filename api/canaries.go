@@ -33,6 +33,10 @@ type CanaryPath struct {
 	Canary string `path:"canary" doc:"name of the canary"`
 }
 
+func (p CanaryPath) find(ctx context.Context, a *api, scope landfall.Scope) (landfall.App, error) {
+	return a.appOrNamespace(ctx, p.App, scope)
+}
+
 func (a *api) listCanaries(ctx context.Context, in *struct {
 	Paging
 
@@ -75,7 +79,7 @@ func (a *api) createCanary(ctx context.Context, in *struct {
 	AppPath
 	Body client.NewCanary
 }) (*body[client.Canary], error) {
-	app, err := in.find(ctx, a, landfall.ScopeDeploy)
+	app, err := a.appOrNamespace(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,10 @@ type FnTriggerPath struct {
 	Trigger string `path:"trigger" doc:"name of the trigger"`
 }
 
+func (in FnTriggerPath) find(ctx context.Context, a *api, scope landfall.Scope) (landfall.App, error) {
+	return in.orNamespace(ctx, a, scope)
+}
+
 // Unreleased asks for a version of an app alone.
 type Unreleased struct {
 	NoRelease bool `query:"no_release" doc:"make a version of the app, and no release: the next one has it"`
@@ -42,6 +46,11 @@ type Unreleased struct {
 // it.
 func (a *api) triggerUnits(ctx context.Context, app landfall.App) ([]store.GroupUnit, error) {
 	units, err := a.inForce(ctx, app)
+	if err == nil && app.OfNamespace() {
+		if app, err = a.DB.App(ctx, app.ID); err == nil {
+			units, err = a.DB.GroupUnits(ctx, app.ID, app.Live)
+		}
+	}
 	units = slices.DeleteFunc(units, func(u store.GroupUnit) bool { return !u.Unit.Kind.IsTrigger() })
 	slices.SortStableFunc(units, func(x, y store.GroupUnit) int { return cmp.Compare(x.Unit.Name, y.Unit.Name) })
 	return units, err

@@ -120,7 +120,8 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	}
 	shown, err := u.shown(ctx, row, made.Version)
 	result := client.Made{Release: made.Result.Release, Note: made.Result.Note}
-	return &put[client.MadeVersion]{Status: http.StatusCreated, Body: client.MadeVersion{Version: &shown, Made: result}}, err
+	answered := client.MadeVersion{Version: &shown, Made: result}
+	return &put[client.MadeVersion]{Status: http.StatusCreated, Body: answered}, err
 }
 
 // accepted shows a run that the request made. Its app may be younger than what is known of the request's token.

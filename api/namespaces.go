@@ -212,6 +212,15 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 
 // find returns a living app of a namespace. What the token may not read is not there.
 func (in FnAppPath) find(ctx context.Context, a *api, scope landfall.Scope) (landfall.App, error) {
+	app, err := in.orNamespace(ctx, a, scope)
+	if err == nil && scope != landfall.ScopeRead {
+		err = noNamespace(app)
+	}
+	return app, err
+}
+
+// orNamespace is find, also for what a namespace has beside the apps of people.
+func (in FnAppPath) orNamespace(ctx context.Context, a *api, scope landfall.Scope) (landfall.App, error) {
 	missing := landfall.Errorf("api", landfall.NotFound, "there is no app %q in the namespace %q", in.App, in.Namespace)
 	app, err := a.DB.AppByName(ctx, in.App)
 	switch {
@@ -222,8 +231,6 @@ func (in FnAppPath) find(ctx context.Context, a *api, scope landfall.Scope) (lan
 		return app, missing
 	case !caller(ctx).Allows(scope, app.ID):
 		return app, forbidden(scope, app.Name)
-	case scope != landfall.ScopeRead:
-		return app, noNamespace(app)
 	}
 	return app, nil
 }

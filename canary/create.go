@@ -248,6 +248,9 @@ func resolve(ctx context.Context, tx *store.Tx, app landfall.App, c *landfall.Ca
 				side.Number = u.Number
 			}
 		}
+		if ref.MeansRelease() && app.OfNamespace() {
+			ref.Selector = landfall.Latest
+		}
 		if !ref.MeansRelease() {
 			v, err := versioning.Find(ctx, tx, app.Namespace, landfall.FunctionUnit, ref)
 			if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -61,7 +62,8 @@ func (c *Call) routeCreate() *cobra.Command {
 		})
 	cmd.Long = `Make a route to a function, and release its app with it.
 
-The route is of the app that has the function. Without a name it gets one of its methods and its path.` + wordsOfHand
+The route is of the app that has the function. One to a function that no app has is at the namespace's own host,
+http://NAMESPACE.HOST. Without a name it gets one of its methods and its path.` + wordsOfHand
 	t.common(cmd)
 	t.route(cmd)
 	cmd.Flags().StringVar(&name, "app", "", "app of the route (default: the one that has the function)")
@@ -85,10 +87,7 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 			return app, landfall.Errorf("cli", landfall.NotFound, "there is no function %s in the namespace %s", ref.Name,
 				namespace)
 		}
-		if name = functions[i].App; name == "" {
-			return app, landfall.Errorf("cli", landfall.Conflict,
-				"%s was made by hand, and is of no app: only functions of apps have routes and canaries", ref.Name)
-		}
+		name = cmp.Or(functions[i].App, namespace) // by hand: what the namespace has
 	}
 	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
 	return app, err

@@ -313,7 +313,11 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 	for _, t := range triggers {
 		switch {
 		case !d.whole:
-			held = append(held, "the "+t.String()+", which names it")
+			named := fmt.Sprintf("the %s, which names it", t)
+			if d.app.OfNamespace() {
+				named += fmt.Sprintf(" (landfall trigger delete %s %s)", d.app.Name, t.Name)
+			}
+			held = append(held, named)
 		case !slices.Contains(d.Triggers, t):
 			d.Triggers = append(d.Triggers, t)
 		}

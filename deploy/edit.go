@@ -62,6 +62,7 @@ type edit struct {
 	app   landfall.App
 	base  landfall.Group
 	units []store.GroupUnit // in force, with the changes so far
+	hand  []store.GroupUnit // of a namespace's triggers: what else is in force there
 	uid   landfall.UID      // of the new version
 	actor string
 
@@ -122,6 +123,22 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	}
 	e.uid, err = RandomUID(ctx, tx, appID)
 	return e, err
+}
+
+// onTriggers makes the edit of a namespace's app one of its triggers: these alone are in its release, and what they
+// name is found at each request.
+func (e *edit) onTriggers(ctx context.Context) (err error) {
+	if !e.app.OfNamespace() {
+		return nil
+	}
+	e.hand, e.units, e.unreleased, e.base.Digest = e.units, nil, false, ""
+	if e.app.Live == "" {
+		return nil
+	}
+	if e.base, err = e.tx.Group(ctx, e.app.ID, e.app.Live); err == nil {
+		e.units, err = e.tx.GroupUnits(ctx, e.app.ID, e.app.Live)
+	}
+	return err
 }
 
 // index returns the index of a unit among those in force; -1 when it is not among them.
@@ -256,11 +273,13 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 	if err != nil {
 		return "", err
 	}
-	ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch)
-	err = e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production,
-		Actor: e.actor, Created: at})
-	if err != nil {
-		return "", err
+	ofTriggers := e.app.OfNamespace() && !e.unreleased
+	if ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch); !ofTriggers {
+		err = e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production,
+			Actor: e.actor, Created: at})
+		if err != nil {
+			return "", err
+		}
 	}
 	if !e.unreleased {
 		if _, err := Create(ctx, e.tx, g, landfall.Production, at); err != nil {
@@ -274,7 +293,7 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 		return "", err
 	}
 	_, notes, err := u.Settle(ctx)
-	if !e.unreleased && e.app.Live == g.UID {
+	if !e.app.OfNamespace() && e.app.Live == g.UID {
 		notes = append([]string{live}, notes...)
 	}
 	return strings.Join(notes, "; "), err
@@ -296,6 +315,9 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 	id := trigger.ID
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutTrigger"
+		if err := e.onTriggers(ctx); err != nil {
+			return "", false, err
+		}
 		e.unreleased = e.unreleased || trigger.Unreleased
 		others, err := e.triggers(ctx)
 		if err != nil {
@@ -344,7 +366,9 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 // checkFunctions fails with NotFound unless the app has the functions that a trigger names.
 func (e *edit) checkFunctions(t spec.Trigger) error {
 	for _, ref := range t.References() {
-		if e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}) < 0 {
+		function := landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}
+		byHand := slices.ContainsFunc(e.hand, func(u store.GroupUnit) bool { return u.Unit == function })
+		if !byHand && e.index(function) < 0 {
 			return landfall.Errorf("deploy.PutTrigger", landfall.NotFound,
 				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, ref.Name)
 		}
@@ -376,7 +400,10 @@ func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
 // no trigger with the name; Conflict when it has several.
 func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string,
 	unreleased bool) (EditResult, error) {
-	return editor.edit(ctx, app, actor, func(_ context.Context, e *edit) (string, bool, error) {
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		if err := e.onTriggers(ctx); err != nil {
+			return "", false, err
+		}
 		e.unreleased = e.unreleased || unreleased
 		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
 		before := len(e.units)

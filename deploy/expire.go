@@ -74,6 +74,9 @@ func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.
 		return nil, err
 	}
 	surplus := Surplus(releases, holds.held(), app.Policy.KeepOrDefault())
+	if app.OfNamespace() { // nobody goes back to triggers that were replaced by hand
+		surplus = slices.DeleteFunc(releases, func(r landfall.Release) bool { return r.ID == app.Live })
+	}
 	for _, r := range surplus {
 		r.Expired = at
 		if err := tx.PutRelease(ctx, r); err != nil {

@@ -155,7 +155,14 @@ func CarryOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.Gro
 	}
 	var still []store.GroupUnit
 	for _, u := range units {
-		number, err := tx.LatestNumber(ctx, u.UnitID)
+		row, err := tx.Unit(ctx, app, u.Unit)
+		if err == nil && row.App != app.ID { // another app has taken it over
+			continue
+		}
+		var number int64
+		if err == nil {
+			number, err = tx.LatestNumber(ctx, u.UnitID)
+		}
 		if err == nil && number != u.Number {
 			var v landfall.Version
 			if v, err = tx.VersionByNumber(ctx, u.UnitID, number); err == nil {
@@ -163,7 +170,7 @@ func CarryOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.Gro
 			}
 		}
 		switch {
-		case landfall.Is(err, landfall.NotFound): // all versions were deleted, or another app has taken it over
+		case landfall.Is(err, landfall.NotFound): // all versions were deleted
 			continue
 		case err != nil:
 			return nil, err

@@ -212,8 +212,9 @@ func checkHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	status := flags.Int("status", http.StatusOK, "")
 	header := flags.Bool("header", false, "")
 	public := flags.Bool("public", false, "")
+	soon := flags.Bool("soon", false, "") // other processes, and apps that a change reached by the way, hear of it later
 	if err := flags.Parse(args); err != nil || flags.NArg() < 1 || flags.NArg() > 2 {
-		ts.Fatalf("usage: http [-status N] [-header] [-public] URL [TEXT]")
+		ts.Fatalf("usage: http [-status N] [-header] [-public] [-soon] URL [TEXT]")
 	}
 	address, s := flags.Arg(0), storyOf(ts)
 	request, err := http.NewRequest(http.MethodGet, address, nil)
@@ -221,11 +222,18 @@ func checkHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	if !*public && strings.HasPrefix(address, s.client.URL+"/") {
 		request.Header.Set("Authorization", "Bearer "+s.client.Token)
 	}
-	resp, err := (&http.Client{Transport: client.LocalTransport()}).Do(request)
-	ts.Check(err)
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	ts.Check(err)
+	ask := func() (*http.Response, []byte) {
+		resp, err := (&http.Client{Transport: client.LocalTransport()}).Do(request)
+		ts.Check(err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		ts.Check(err)
+		return resp, body
+	}
+	resp, body := ask()
+	for late := time.Now().Add(testkit.Patience); *soon && resp.StatusCode != *status && time.Now().Before(late); {
+		resp, body = ask()
+	}
 	if *header {
 		ts.Check(resp.Header.Write(ts.Stdout()))
 	}

@@ -90,8 +90,10 @@ func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error 
 	apps, err := one(ctx, tx.queries, op, func(row scanner) (n [3]int64, err error) {
 		return n, row.Scan(&n[0], &n[1], &n[2])
 	}, `SELECT COUNT(*), COUNT(CASE WHEN deleted = 0 AND name <> namespace THEN 1 END),
-		(SELECT COUNT(*) FROM apps o JOIN units u ON u.app = o.id JOIN versions v ON v.unit = u.id WHERE o.name = $1
-		AND o.namespace = $1)
+		(SELECT COUNT(*) FROM apps o JOIN units u ON u.app = o.id JOIN versions v ON v.unit = u.id
+			WHERE o.name = $1 AND o.namespace = $1 AND u.kind IN ('function', 'package')) +
+		(SELECT COUNT(*) FROM apps o JOIN group_units g ON g.app = o.id AND g.grp = o.live
+			WHERE o.name = $1 AND o.namespace = $1)
 		FROM apps WHERE namespace = $1`, name)
 	switch {
 	case err != nil:
@@ -102,7 +104,8 @@ func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error 
 				"(landfall app delete APP --force)", name, apps[1])
 	case apps[2] > 0:
 		return landfall.Errorf(op, landfall.Conflict,
-			"the namespace %s has %d versions of functions and packages that were made by hand: delete them first",
+			"the namespace %s has what people made by hand (%d triggers and versions of functions and packages): "+
+				"delete it first",
 			name, apps[2])
 	}
 	if err := tx.revoke(ctx, op, `t.namespace = $1`, name); err != nil {

@@ -124,7 +124,11 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 	}
 	if row.App != "" {
 		owner, err := tx.App(ctx, row.App)
-		if err == nil && !owner.OfNamespace() {
+		switch {
+		case err != nil:
+		case owner.OfNamespace(): // its triggers may have led to the unit
+			_, err = tx.Changed(ctx, row.App)
+		default:
 			err = tx.DropUses(ctx, row.ID)
 		}
 		if err != nil {

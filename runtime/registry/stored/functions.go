@@ -215,11 +215,34 @@ func (f *functionReader) byName(ctx context.Context, entry landfall.TaggedFuncti
 	return owner.runIn(ctx, group, v)
 }
 
+// byHand returns the function that a trigger of a namespace's app names: the newest version, unless it names another.
+// NotFound when an app has the function now.
+func (f *functionReader) byHand(ctx context.Context, ref landfall.Reference) (*landfall.Function, error) {
+	if ref.MeansRelease() {
+		ref.Selector = landfall.Latest
+	}
+	v, err := versioning.Find(ctx, f.Snapshot, f.app.Namespace, landfall.FunctionUnit, ref)
+	if err == nil && v.App != f.app.ID {
+		err = &landfall.Error{Op: "functions.byHand", Kind: landfall.NotFound}
+	}
+	if err != nil {
+		return nil, err
+	}
+	group, err := f.groupOf(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	return f.runIn(ctx, group, v)
+}
+
 // inRelease returns the version of a function that a trigger of a release names: the release's own, unless it names
 // another.
 func (f *functionReader) inRelease(ctx context.Context, release landfall.UID,
 	ref landfall.Reference) (*landfall.Function, error) {
 	unit, ok := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}}]
+	if !ok && f.app.OfNamespace() {
+		return f.byHand(ctx, ref)
+	}
 	if !ok {
 		return nil, &landfall.Error{Op: "functions.of", Kind: landfall.NotFound}
 	}
