@@ -21,7 +21,7 @@ func (a *api) registerParcels(h huma.API) {
 	const imports = "/apps/{app}/imports"
 	registerOn(a, h, reading("export-release", "/apps/{app}/releases/{uid}/export",
 		"A release as one archive: the tar of an OCI image layout").content(binary), a.exportRelease)
-	registerOn(a, h, deploying("import-release", http.MethodPost, imports,
+	register(h, deploying("import-release", http.MethodPost, imports,
 		"Make a release of an archive").answering(http.StatusCreated), a.importRelease)
 	h.OpenAPI().Paths[base+imports].Post.RequestBody = &huma.RequestBody{Required: true, Content: binary}
 }
@@ -56,7 +56,9 @@ func (a *api) exportRelease(ctx context.Context, app landfall.App, in *GroupPath
 // Archive is a request whose body is an archive, which is read as it comes.
 type Archive struct {
 	AppPath
-	Live bool `query:"live" doc:"the release becomes live, which ends a hold"`
+	Live      bool   `query:"live" doc:"the release becomes live, which ends a hold"`
+	Create    bool   `query:"create" doc:"make the app if it is not there, once the archive is known to be right"`
+	Namespace string `query:"namespace" doc:"of the app; default for one that is made"`
 
 	body io.Reader
 }
@@ -67,7 +69,11 @@ func (in *Archive) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-func (a *api) importRelease(ctx context.Context, app landfall.App, in *Archive) (*body[client.Imported], error) {
+func (a *api) importRelease(ctx context.Context, in *Archive) (*body[client.Imported], error) {
+	to, err := a.destination(ctx, in)
+	if err != nil {
+		return nil, err
+	}
 	file, err := a.Importer.Receive(in.body)
 	if err != nil {
 		return nil, err
@@ -77,13 +83,42 @@ func (a *api) importRelease(ctx context.Context, app landfall.App, in *Archive) 
 	if err != nil {
 		return nil, err
 	}
-	uid, notes, err := a.Importer.Install(ctx, app, p, in.Live, caller(ctx).Name)
+	uid, notes, err := a.Importer.Install(ctx, to, p, caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
-	if app, err = a.DB.App(ctx, app.ID); err != nil { // what is live may be another
+	app, err := a.DB.AppByName(ctx, in.App)
+	if err != nil {
 		return nil, err
 	}
 	r, err := a.oneRelease(ctx, app, uid)
 	return answer(client.Imported{Release: r, From: p.Document.App, Notes: append([]string{}, notes...)}, err)
+}
+
+// destination returns the app that gets a release, or how it is made. Conflict when it is in another namespace than the
+// one that was said.
+func (a *api) destination(ctx context.Context, in *Archive) (to parcel.Destination, err error) {
+	to.Live = in.Live
+	to.App, err = a.app(ctx, in.App, landfall.ScopeDeploy)
+	if err == nil && in.Namespace != "" && in.Namespace != to.App.Namespace {
+		err = landfall.Errorf("api", landfall.Conflict, "the app %s is in the namespace %s", in.App, to.App.Namespace)
+	}
+	if !in.Create || !landfall.Is(err, landfall.NotFound) {
+		return to, err
+	}
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
+		return to, err
+	}
+	n := client.NewApp{Name: in.App, Namespace: in.Namespace}
+	if to.App, err = a.newApp(ctx, n); err != nil {
+		return to, err
+	}
+	to.App.ID = ""
+	to.Make = func(ctx context.Context) (landfall.App, error) {
+		if _, err := a.makeApp(ctx, n, ""); err != nil {
+			return landfall.App{}, err
+		}
+		return a.DB.AppByName(ctx, in.App)
+	}
+	return to, nil
 }

@@ -1,14 +1,15 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -64,17 +65,17 @@ func (c *Call) releaseImport() *cobra.Command {
 			}
 			defer file.Close()
 			err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, nil)
-			if landfall.Is(err, landfall.NotFound) {
-				fmt.Fprintf(c.Stderr, "making the app %s\n", printable(name))
-				err = cmp.Or(landfall.CheckAppName(name),
-					cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Namespace: namespace}, nil))
+			create := landfall.Is(err, landfall.NotFound)
+			if err != nil && !create {
+				return err
 			}
+			made, err := cl.Import(ctx, name, file, url.Values{"live": {strconv.FormatBool(live)},
+				"create": {strconv.FormatBool(create)}, "namespace": {namespace}})
 			if err != nil {
 				return err
 			}
-			made, err := cl.Import(ctx, name, file, live)
-			if err != nil {
-				return err
+			if create {
+				fmt.Fprintf(c.Stderr, "made the app %s\n", printable(name))
 			}
 			for _, note := range made.Notes {
 				fmt.Fprintln(c.Stderr, printable(note))

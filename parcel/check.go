@@ -1,6 +1,7 @@
 package parcel
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func (p *Parcel) check() error {
 			return err
 		}
 	}
-	return nil
+	return cmp.Or(p.checkBeside(ids), p.Document.checkReferences(), p.Document.checkNames())
 }
 
 // checkUnit fails unless a unit is whole, and what it needs is in the document.

@@ -38,6 +38,13 @@ type Document struct {
 	Policy  *landfall.ReleasePolicy `json:"policy,omitempty"`
 	Units   []Unit                  `json:"units"`
 	Secrets []string                `json:"secrets,omitempty"` // that functions read; their values are not here
+
+	// Names says of each reference by which a unit names a version, such as "hello:4", which uid that has: in Units, or
+	// in Versions.
+	Names    map[string]landfall.UID `json:"names,omitempty"`
+	Versions []Version               `json:"versions,omitempty"` // that the release does not have
+	Aliases  []Alias                 `json:"aliases,omitempty"`
+	Tags     []Tag                   `json:"tags,omitempty"`
 }
 
 // Unit is a unit of the release with all that it needs.

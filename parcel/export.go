@@ -81,6 +81,9 @@ func (x *Exporter) Prepare(ctx context.Context, app landfall.App, uid landfall.U
 		}
 		d.Units = append(d.Units, unit)
 	}
+	if err := x.addNames(ctx, app, &d, blobs); err != nil {
+		return nil, err
+	}
 	return x.layOut(d, blobs)
 }
 

@@ -1,6 +1,7 @@
 package parcel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,22 +60,35 @@ func (m *Importer) Receive(r io.Reader) (*os.File, error) {
 	return file, nil
 }
 
+// Destination is where a release is imported.
+type Destination struct {
+	App  landfall.App                                    // has no ID when it is to be made
+	Make func(ctx context.Context) (landfall.App, error) // makes it
+	Live bool                                            // the release becomes live
+}
+
 // Install makes a release of a parcel in an app, which is live then if it is to be. Otherwise it is one of the releases
-// of branches other than production. Nothing is visible before all of it is stored, and nothing is stored when the app
-// lacks a secret, owns no unit of a name, or has no room in the plan.
-func (m *Importer) Install(ctx context.Context, app landfall.App, p *Parcel, live bool,
+// of branches other than production. Nothing is visible before all of it is stored, and nothing is stored and no app
+// is made when the app lacks a secret, owns no unit of a name, or has no room in the plan.
+func (m *Importer) Install(ctx context.Context, to Destination, p *Parcel,
 	actor string) (landfall.UID, []string, error) {
 	line := landfall.Preview
-	if live {
+	if to.Live {
 		line = landfall.Production
 	}
-	w := &installation{Importer: m, parcel: p, app: app, line: line, live: live, actor: actor,
-		stored: map[landfall.UnitID]versioning.Stored{}}
+	w := &installation{Importer: m, parcel: p, app: to.App, line: line, actor: actor,
+		stored: map[landfall.UnitID]versioning.Stored{}, holds: map[landfall.UnitID][]*beside{}}
 	if err := w.declare(ctx); err != nil {
 		return "", nil, err
 	}
 	if err := w.checkArchives(); err != nil {
 		return "", nil, err
+	}
+	if w.app.ID == "" {
+		var err error
+		if w.app, err = to.Make(ctx); err != nil {
+			return "", nil, err
+		}
 	}
 	if err := w.store(ctx); err != nil {
 		return "", nil, err
@@ -82,7 +96,7 @@ func (m *Importer) Install(ctx context.Context, app landfall.App, p *Parcel, liv
 	if err := m.DB.Update(ctx, func(tx *store.Tx) error { return w.commit(ctx, tx) }); err != nil {
 		return "", nil, err
 	}
-	m.Rollout.Show(ctx, app)
+	m.Rollout.Show(ctx, w.app)
 	return w.uid, w.notes, nil
 }
 
@@ -93,7 +107,6 @@ type installation struct {
 	parcel  *Parcel
 	app     landfall.App
 	line    landfall.Line
-	live    bool
 	actor   string
 	uid     landfall.UID
 	units   []versioning.Unit
@@ -102,38 +115,29 @@ type installation struct {
 	stored  map[landfall.UnitID]versioning.Stored
 	folders []string
 	notes   []string
+	beside  []*beside
+	holds   map[landfall.UnitID][]*beside // what declared aliases and function tags name
 }
 
 // declare gives the units the digests that they have here. Conflict, with their names, when the app lacks secrets.
 func (w *installation) declare(ctx context.Context) error {
 	var declared []versioning.Declared
 	w.statics = map[landfall.UnitID]assets.Unit{}
+	if err := w.prepareBeside(ctx); err != nil {
+		return err
+	}
 	for _, u := range w.parcel.Document.Units {
-		d := versioning.Declared{Unit: u.ID(), Spec: u.Spec, Where: "the archive"}
+		d, err := w.content(u)
+		if err != nil {
+			return err
+		}
 		switch {
 		case u.Kind == landfall.StaticUnit:
 			unit := w.parcel.static(u)
 			w.statics[u.ID()] = unit
 			d.Content = unit.Content()
-		case u.Kind == landfall.PackageUnit:
-			content, err := json.Marshal([]any{"imported", u.Source, u.Deployment})
-			if err != nil {
-				return err
-			}
-			d.Content = content
-		case u.Kind == landfall.FunctionUnit:
-			f, err := spec.ReadFunctionVersion(u.Spec)
-			if err != nil {
-				return err
-			}
-			d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)},
-				{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}}
 		case u.Kind == landfall.AliasUnit || u.Kind == landfall.FunctionTagUnit:
-			refs, err := spec.CheckNameVersion(u.ID(), u.Spec)
-			if err != nil {
-				return err
-			}
-			if d.Pinned, d.Holds, err = deploy.DeclaredPins(ctx, w.DB, w.app, refs); err != nil {
+			if err := w.name(u, &d); err != nil {
 				return err
 			}
 		case u.Kind.IsTrigger():
@@ -155,10 +159,43 @@ func (w *installation) declare(ctx context.Context) error {
 	return w.pinSecrets(ctx, w.DB)
 }
 
+// content returns what a unit is here, and for a package and a function, of what.
+func (w *installation) content(u Unit) (d versioning.Declared, err error) {
+	d = versioning.Declared{Unit: u.ID(), Where: "the archive"}
+	if d.Spec, err = spec.Rename(u.ID(), u.Spec, w.here); err != nil {
+		return d, err
+	}
+	switch u.Kind { //nolint:exhaustive // the others have neither content nor parts
+	case landfall.PackageUnit:
+		d.Content, err = json.Marshal([]any{"imported", u.Source, u.Deployment})
+	case landfall.FunctionUnit:
+		var f landfall.Function
+		f, err = spec.ReadFunctionVersion(u.Spec)
+		d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)},
+			{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}}
+	}
+	return d, err
+}
+
+// name checks a declared alias or function tag.
+func (w *installation) name(u Unit, d *versioning.Declared) error {
+	refs, err := spec.CheckNameVersion(u.ID(), u.Spec)
+	if err != nil {
+		return err
+	}
+	w.holds[u.ID()] = w.pinned(refs)
+	d.Pinned = digests(w.holds[u.ID()])
+	return nil
+}
+
 // trigger checks a trigger as one that a person sets by hand.
 func (w *installation) trigger(ctx context.Context, u Unit, d *versioning.Declared) error {
 	var fields map[string]any
-	if err := spec.DecodeNumbers(u.Spec, &fields); err != nil {
+	if err := spec.DecodeNumbers(d.Spec, &fields); err != nil {
+		return err
+	}
+	written, err := spec.ReadTriggerVersion(u.ID(), u.Spec)
+	if err != nil {
 		return err
 	}
 	t, err := spec.ReadTrigger(u.Kind, u.Name, fields, nil, w.Specs)
@@ -166,33 +203,12 @@ func (w *installation) trigger(ctx context.Context, u Unit, d *versioning.Declar
 		return invalid("has a %s that is wrong: %s", u.ID(), landfall.MessageOf(err))
 	}
 	d.Spec = t.Spec
-	aliases, tags, err := w.names()
-	if err == nil && !slices.Contains(tags, t.Tag) {
-		err = deploy.CheckTriggerTag(ctx, w.DB, w.app, t)
+	d.Pinned = digests(w.pinned(written.References()))
+	_, err = w.DB.FunctionTag(ctx, w.app.Namespace, t.Tag)
+	if t.Tag == "" || landfall.Is(err, landfall.NotFound) || w.parcel.Document.unit(tagUnit(t.Tag)) != nil {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	d.Pinned, err = deploy.PinnedDigests(ctx, w.DB, w.app, t, aliases)
-	return err
-}
-
-// names returns the aliases and the function tags that the parcel declares.
-func (w *installation) names() (aliases []spec.Alias, tags []string, err error) {
-	for _, u := range w.parcel.Document.Units {
-		if u.Kind == landfall.FunctionTagUnit {
-			tags = append(tags, u.Name)
-		}
-		if u.Kind != landfall.AliasUnit {
-			continue
-		}
-		a, err := spec.ReadAliasVersion(u.ID(), u.Spec)
-		if err != nil {
-			return nil, nil, err
-		}
-		aliases = append(aliases, a)
-	}
-	return aliases, tags, nil
+	return cmp.Or(err, deploy.CheckTriggerTag(ctx, w.DB, w.app, t))
 }
 
 // secretReader is what pinSecrets needs; the database and its transactions have it.
@@ -219,9 +235,13 @@ func (w *installation) pinSecrets(ctx context.Context, r secretReader) error {
 	if missing == nil {
 		return nil
 	}
+	first := ""
+	if w.app.ID == "" {
+		first = "landfall app create " + w.app.Name + ", "
+	}
 	return landfall.Errorf("parcel.Install", landfall.Conflict, "the release needs secrets that %s does not have, and "+
-		"none is in an archive: %s; set each (landfall secret set %[1]s %[3]s), and import it again", w.app.Name,
-		strings.Join(missing, ", "), missing[0])
+		"none is in an archive: %s; set each (%slandfall secret set %[1]s %[4]s), and import it again", w.app.Name,
+		strings.Join(missing, ", "), first, missing[0])
 }
 
 // static is a unit of static files as a commit has it.
@@ -237,7 +257,11 @@ func (p *Parcel) static(u Unit) assets.Unit {
 
 // checkArchives unpacks what runs once, to nowhere: an archive that is none, leaves its folder or is a bomb is refused.
 func (w *installation) checkArchives() error {
-	for _, u := range w.parcel.Document.Units {
+	all := slices.Clone(w.parcel.Document.Units)
+	for _, v := range w.parcel.Document.Versions {
+		all = append(all, v.Package)
+	}
+	for _, u := range all {
 		for _, b := range []*Blob{u.Source, u.Deployment} {
 			if b == nil {
 				continue
@@ -262,8 +286,21 @@ func (w *installation) checkArchives() error {
 // store stores the content below folders of its own, which a collection takes away when the rest fails, and which no
 // other import of the same archive has.
 func (w *installation) store(ctx context.Context) error {
+	if err := w.storeUnits(ctx, w.parcel.Document.Units, w.stored); err != nil {
+		return err
+	}
+	for i, v := range w.parcel.Document.Versions {
+		if err := w.storeUnits(ctx, []Unit{v.Package}, w.beside[i].stored); err != nil {
+			return err
+		}
+	}
+	return w.Objects.Sync(ctx)
+}
+
+func (w *installation) storeUnits(ctx context.Context, units []Unit,
+	all map[landfall.UnitID]versioning.Stored) error {
 	own := landfall.NewUID()
-	for _, u := range w.parcel.Document.Units {
+	for _, u := range units {
 		var folder string
 		switch u.Kind { //nolint:exhaustive // the others have no content
 		case landfall.StaticUnit:
@@ -283,9 +320,9 @@ func (w *installation) store(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.stored[u.ID()] = stored
+		all[u.ID()] = stored
 	}
-	return w.Objects.Sync(ctx)
+	return nil
 }
 
 func (w *installation) storeUnit(ctx context.Context, u Unit, folder string) (versioning.Stored, error) {
@@ -365,9 +402,20 @@ func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
 	}); err != nil {
 		return err
 	}
+	if err := w.makeBeside(ctx, tx); err != nil {
+		return err
+	}
+	for i, u := range w.units {
+		for _, b := range w.holds[u.Unit] {
+			w.units[i].Holds = append(w.units[i].Holds, b.made)
+		}
+	}
 	apply := versioning.Apply{App: app, UID: w.uid, Commit: w.parcel.Document.Commit,
 		Production: w.line == landfall.Production, Units: w.units, Stored: w.stored, At: w.Now()}
 	units, err := apply.Versions(ctx, tx)
+	if err == nil {
+		err = w.makeNames(ctx, tx, units)
+	}
 	if err != nil {
 		return err
 	}
@@ -385,9 +433,11 @@ func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
 		At: w.Now()}); err != nil {
 		return err
 	}
-	if _, w.notes, err = u.Settle(ctx); err != nil {
+	_, notes, err := u.Settle(ctx)
+	if err != nil {
 		return err
 	}
+	w.notes = append(w.notes, notes...)
 	w.notes = slices.DeleteFunc(w.notes, func(note string) bool { return note == "" })
 	return nil
 }

@@ -251,3 +251,68 @@ func CheckNameVersion(unit landfall.UnitID, stored json.RawMessage) ([]landfall.
 	}
 	return refs, nil
 }
+
+// Rename returns the spec of a version of a trigger, an alias or a function tag in which references to functions are
+// others. The spec of any other unit stays as it is, and so does what cannot be read.
+func Rename(unit landfall.UnitID, stored json.RawMessage,
+	rename func(landfall.Reference) landfall.Reference) (json.RawMessage, error) {
+	if !unit.Kind.IsTrigger() && unit.Kind != landfall.AliasUnit && unit.Kind != landfall.FunctionTagUnit {
+		return stored, nil
+	}
+	var fields map[string]any
+	if err := DecodeNumbers(stored, &fields); err != nil {
+		return nil, versionError(err)
+	}
+	written := func(text string) string {
+		if ref, err := landfall.ParseReference(text); err == nil {
+			return rename(ref).String()
+		}
+		return text
+	}
+	switch ref, _ := fields["functionref"].(map[string]any); {
+	case unit.Kind == landfall.FunctionTagUnit:
+		functions, _ := fields["functions"].([]any)
+		for i, f := range functions {
+			if text, ok := f.(string); ok {
+				functions[i] = written(text)
+			}
+		}
+	case unit.Kind == landfall.AliasUnit:
+		function, _ := fields["function"].(string)
+		selector := func(s string) string { return rename(landfall.Reference{Name: function, Selector: s}).Selector }
+		if version, ok := fields["version"].(string); ok {
+			fields["version"] = selector(version)
+		}
+		renameWeights(fields, "weights", selector)
+	case ref["type"] == byWeight:
+		renameWeights(ref, "functionweights", written)
+	case ref["type"] == byName:
+		text := func(name string) string { s, _ := ref[name].(string); return s }
+		f := functionSpec{Name: text("name"), Version: text("version"), Alias: text("alias")}
+		if name, version, _ := strings.Cut(written(f.text()), ":"); name+":"+version != f.text() {
+			ref["name"], ref["version"] = name, version
+			delete(ref, "alias")
+		}
+	}
+	return Canonical(fields)
+}
+
+// renameWeights gives weights in a field other names; those that have one name then count together.
+func renameWeights(in map[string]any, field string, rename func(string) string) {
+	weights, _ := in[field].(map[string]any)
+	if len(weights) == 0 {
+		return
+	}
+	renamed := map[string]any{}
+	for _, name := range sortedKeys(weights) {
+		to, weight := rename(name), weights[name]
+		if before, ok := renamed[to].(json.Number); ok {
+			x, _ := before.Int64()
+			y, _ := weights[name].(json.Number)
+			n, _ := y.Int64()
+			weight = json.Number(strconv.FormatInt(x+n, 10))
+		}
+		renamed[to] = weight
+	}
+	in[field] = renamed
+}

@@ -65,8 +65,9 @@ func (c *Client) sendPart(ctx context.Context, file io.ReaderAt, u *Upload) erro
 }
 
 // Import sends an archive, of which a release of an app is made.
-func (c *Client) Import(ctx context.Context, app string, archive io.Reader, live bool) (made Imported, err error) {
-	path := fmt.Sprintf("/api/v1/apps/%s/imports?live=%t", url.PathEscape(app), live)
+func (c *Client) Import(ctx context.Context, app string, archive io.Reader,
+	query url.Values) (made Imported, err error) {
+	path := "/api/v1/apps/" + url.PathEscape(app) + "/imports?" + query.Encode()
 	headers := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/x-tar"}}
 	resp, err := c.accepted(ctx, http.MethodPost, path, archive, headers)
 	if err != nil {

@@ -1,0 +1,434 @@
+package parcel
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// What triggers and declared names say of a version by number, label or alias means nothing elsewhere: an archive has
+// these versions, too, and says which of them each name meant.
+
+// Version is a version of a function that the release does not have, and one of its units names.
+type Version struct {
+	Function Unit `json:"function"`
+	Package  Unit `json:"package"`
+}
+
+// Alias is an alias that triggers of the release name, and that it does not declare itself.
+type Alias struct {
+	Function string                `json:"function"`
+	Name     string                `json:"name"`
+	Sticky   landfall.Sticky       `json:"sticky,omitempty"`
+	To       []landfall.AliasShare `json:"to"`
+}
+
+// Tag is a function tag that triggers of the release name, and that it does not declare itself.
+type Tag struct {
+	Name      string                    `json:"name"`
+	Functions []landfall.TaggedFunction `json:"functions"`
+}
+
+// named returns the versions and the function tags that a unit names.
+func named(u Unit) (refs []landfall.Reference, tag string, err error) {
+	switch {
+	case u.Kind == landfall.AliasUnit:
+		a, err := spec.ReadAliasVersion(u.ID(), u.Spec)
+		return a.References(), "", err
+	case u.Kind == landfall.FunctionTagUnit:
+		t, err := spec.ReadFunctionTagVersion(u.ID(), u.Spec)
+		return t.Functions, "", err
+	case u.Kind.IsTrigger():
+		t, err := spec.ReadTriggerVersion(u.ID(), u.Spec)
+		return t.References(), t.Tag, err
+	}
+	return nil, "", nil
+}
+
+// addNames adds to a document what its units name: versions, aliases and function tags.
+func (x *Exporter) addNames(ctx context.Context, app landfall.App, d *Document, blobs contents) error {
+	d.Names = map[string]landfall.UID{}
+	for _, u := range d.Units {
+		refs, tag, err := named(u)
+		if err != nil {
+			return err
+		}
+		if tag != "" && !d.knowsTag(tag) {
+			if err := x.addTag(ctx, app, d, tag, blobs); err != nil {
+				return err
+			}
+		}
+		for _, ref := range refs {
+			if d.knows(ref) {
+				continue
+			}
+			err := x.addName(ctx, app, d, ref, blobs)
+			if landfall.Is(err, landfall.NotFound) {
+				err = landfall.Wrapf("parcel.Prepare", landfall.Conflict, err,
+					"the %s of release %s names %s, which is not there any more: what leads nowhere is not exported", u.ID(),
+					d.Release, ref)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// knows reports whether a document says what a reference means.
+func (d *Document) knows(ref landfall.Reference) bool {
+	_, named := d.Names[ref.String()]
+	return named || ref.MeansRelease() || d.unit(landfall.UnitID{Kind: landfall.AliasUnit, Name: ref.String()}) != nil ||
+		slices.ContainsFunc(d.Aliases, func(a Alias) bool { return a.Function == ref.Name && a.Name == ref.Selector })
+}
+
+// knowsTag reports whether a document has a function tag.
+func (d *Document) knowsTag(name string) bool {
+	return d.unit(tagUnit(name)) != nil || slices.ContainsFunc(d.Tags, func(t Tag) bool { return t.Name == name })
+}
+
+func tagUnit(name string) landfall.UnitID {
+	return landfall.UnitID{Kind: landfall.FunctionTagUnit, Name: name}
+}
+
+// addName adds what a reference means: an alias, or a version. NotFound when that is nothing any more.
+func (x *Exporter) addName(ctx context.Context, app landfall.App, d *Document, ref landfall.Reference,
+	blobs contents) error {
+	alias, err := versioning.FindAlias(ctx, x.DB, app.Namespace, ref)
+	if err == nil {
+		d.Aliases = append(d.Aliases, Alias{Function: ref.Name, Name: alias.Name, Sticky: alias.Sticky, To: alias.Shares})
+		for _, s := range alias.Shares {
+			if err := x.addVersion(ctx, app, d, landfall.Reference{Name: ref.Name, Selector: string(s.UID)}, blobs); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !landfall.Is(err, landfall.NotFound) {
+		return err
+	}
+	return x.addVersion(ctx, app, d, ref, blobs)
+}
+
+// addVersion adds the version that a reference means, unless the document has it.
+func (x *Exporter) addVersion(ctx context.Context, app landfall.App, d *Document, ref landfall.Reference,
+	blobs contents) error {
+	v, err := versioning.Find(ctx, x.DB, app.Namespace, landfall.FunctionUnit, ref)
+	if err != nil {
+		return err
+	}
+	d.Names[ref.String()] = v.UID
+	if d.function(ref.Name, v.UID) != nil {
+		return nil
+	}
+	row, err := x.DB.Unit(ctx, app, v.Unit)
+	if err != nil {
+		return err
+	}
+	var made Version
+	if made.Function, err = x.unit(ctx, unitOf(row, v), blobs); err != nil {
+		return err
+	}
+	content, err := landfall.ReadContent[landfall.FunctionContent](v.Content)
+	if err != nil {
+		return err
+	}
+	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // nothing has the number 0
+	pkg, err := x.DB.Unit(ctx, app, landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(v.Spec)})
+	if err != nil {
+		return err
+	}
+	pv, err := x.DB.VersionByNumber(ctx, pkg.ID, number)
+	if err != nil {
+		return err
+	}
+	if made.Package, err = x.unit(ctx, unitOf(pkg, pv), blobs); err != nil {
+		return err
+	}
+	d.Versions = append(d.Versions, made)
+	return nil
+}
+
+func unitOf(row store.Unit, v landfall.Version) store.GroupUnit {
+	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: row.Unit, UID: v.UID, Number: v.Number,
+		Digest: v.Digest}}
+}
+
+// addTag adds a function tag with the versions that it names. Conflict when one of them is not the app's.
+func (x *Exporter) addTag(ctx context.Context, app landfall.App, d *Document, name string, blobs contents) error {
+	t, err := versioning.FunctionTagOf(ctx, x.DB, app.Namespace, name)
+	if err != nil {
+		return err
+	}
+	d.Tags = append(d.Tags, Tag{Name: name, Functions: t.Functions})
+	for _, f := range t.Functions {
+		if f.App != app.ID {
+			return landfall.Errorf("parcel.Prepare", landfall.Conflict, "a trigger of release %s calls the function tag %s, "+
+				"which names %s, a function that %s does not have: an archive has the functions of one app", d.Release, name,
+				f.Name, app.Name)
+		}
+		if err := x.addVersion(ctx, app, d, f.Reference(), blobs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unit returns a unit of the release; nil when it has none of the name.
+func (d *Document) unit(id landfall.UnitID) *Unit {
+	i := slices.IndexFunc(d.Units, func(u Unit) bool { return u.ID() == id })
+	if i < 0 {
+		return nil
+	}
+	return &d.Units[i]
+}
+
+// function returns the function of the release, or of the versions beside it, that has a uid; nil when there is none.
+func (d *Document) function(name string, uid landfall.UID) *Unit {
+	if u := d.unit(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}); u != nil && u.UID == uid {
+		return u
+	}
+	for i, v := range d.Versions {
+		if v.Function.Name == name && v.Function.UID == uid {
+			return &d.Versions[i].Function
+		}
+	}
+	return nil
+}
+
+// checkBeside fails unless the versions beside the release are whole, and belong there.
+func (p *Parcel) checkBeside(ids map[landfall.UnitID]bool) error {
+	d := p.Document
+	for i, v := range d.Versions {
+		f, pkg := v.Function, v.Package
+		if f.Kind != landfall.FunctionUnit || pkg.Kind != landfall.PackageUnit || !ids[f.ID()] ||
+			spec.ReadPackage(f.Spec) != pkg.Name || d.function(f.Name, f.UID) != &d.Versions[i].Function {
+			return invalid("has the %s beside its release, where it does not belong, or twice", f.ID())
+		}
+		its := map[landfall.UnitID]bool{f.ID(): true, pkg.ID(): true}
+		for _, u := range []Unit{f, pkg} {
+			if err := p.checkUnit(u, its); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkReferences fails unless the document says what each reference of a unit means.
+func (d *Document) checkReferences() error {
+	for _, u := range d.Units {
+		refs, tag, err := named(u)
+		if err != nil {
+			return err
+		}
+		if tag != "" && !d.knowsTag(tag) {
+			return invalid("lacks the function tag %s, which the %s calls", tag, u.ID())
+		}
+		for _, ref := range refs {
+			if !d.knows(ref) {
+				return invalid("lacks the version %s, which the %s names", ref, u.ID())
+			}
+		}
+	}
+	return nil
+}
+
+// checkNames fails unless all that names lead to is there.
+func (d *Document) checkNames() error {
+	for name, uid := range d.Names {
+		ref, err := landfall.ParseReference(name)
+		if err != nil || d.function(ref.Name, uid) == nil {
+			return invalid("lacks the version %q of a function", name)
+		}
+	}
+	for _, a := range d.Aliases {
+		for _, s := range a.To {
+			if d.function(a.Function, s.UID) == nil {
+				return invalid("lacks the version %s, to which the alias %s:%s leads", s.UID, a.Function, a.Name)
+			}
+		}
+	}
+	for _, t := range d.Tags {
+		for _, f := range t.Functions {
+			if d.function(f.Name, f.UID) == nil {
+				return invalid("lacks the version %s of %s, which the function tag %s names", f.UID, f.Name, t.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// beside is a version beside the release, as it is made here.
+type beside struct {
+	named  landfall.Reference // in the archive, by its uid
+	uid    landfall.UID       // here
+	units  []versioning.Unit  // its package, and itself
+	stored map[landfall.UnitID]versioning.Stored
+	made   store.UnitNumber
+}
+
+// digest is that of the function.
+func (b *beside) digest() landfall.Digest { return b.units[len(b.units)-1].Digest }
+
+// prepareBeside computes what the versions beside the release are here, and how they are called.
+func (w *installation) prepareBeside(ctx context.Context) error {
+	for _, v := range w.parcel.Document.Versions {
+		var declared []versioning.Declared
+		for _, u := range []Unit{v.Package, v.Function} {
+			d, err := w.content(u)
+			if err != nil {
+				return err
+			}
+			declared = append(declared, d)
+		}
+		for _, ref := range declared[1].Refs {
+			if env := w.parcel.Document.unit(ref); env != nil && ref.Kind == landfall.EnvironmentUnit {
+				declared = append(declared, versioning.Declared{Unit: ref, Spec: env.Spec, Where: "the archive"})
+			}
+		}
+		units, err := versioning.Resolve(declared)
+		if err != nil {
+			return err
+		}
+		b := &beside{named: landfall.Reference{Name: v.Function.Name, Selector: string(v.Function.UID)},
+			uid: landfall.NewUID(), stored: map[landfall.UnitID]versioning.Stored{}}
+		for _, id := range []landfall.UnitID{v.Package.ID(), v.Function.ID()} {
+			if err := versioning.CheckOwner(ctx, w.DB, w.app, id, "the archive"); err != nil {
+				return err
+			}
+			i := slices.IndexFunc(units, func(u versioning.Unit) bool { return u.Unit == id })
+			b.units = append(b.units, units[i])
+		}
+		row, err := w.DB.Unit(ctx, w.app, v.Function.ID())
+		if err == nil {
+			var there landfall.Version
+			if there, err = w.DB.VersionByDigest(ctx, row.ID, b.digest()); err == nil {
+				b.uid = there.UID
+			}
+		}
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return err
+		}
+		w.beside = append(w.beside, b)
+	}
+	return nil
+}
+
+// versionOf returns the version beside the release that a reference of the archive means; nil for the release's own,
+// and for what the archive does not know.
+func (w *installation) versionOf(ref landfall.Reference) (b *beside, known bool) {
+	uid, known := w.parcel.Document.Names[ref.String()]
+	for _, b := range w.beside {
+		if b.named.Name == ref.Name && b.named.Selector == string(uid) {
+			return b, known
+		}
+	}
+	return nil, known
+}
+
+// here returns a reference of the archive as it is called here.
+func (w *installation) here(ref landfall.Reference) landfall.Reference {
+	b, known := w.versionOf(ref)
+	switch {
+	case b != nil:
+		ref.Selector = string(b.uid)
+	case known:
+		ref.Selector = landfall.Latest
+	}
+	return ref
+}
+
+// pinned returns the versions beside the release that references of the archive mean.
+func (w *installation) pinned(refs []landfall.Reference) (all []*beside) {
+	for _, ref := range refs {
+		if b, _ := w.versionOf(ref); b != nil {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+func digests(versions []*beside) (all []landfall.Digest) {
+	for _, b := range versions {
+		all = append(all, b.digest())
+	}
+	return all
+}
+
+// makeBeside makes the versions beside the release. Unavailable when one was made meanwhile.
+func (w *installation) makeBeside(ctx context.Context, tx *store.Tx) error {
+	for _, b := range w.beside {
+		apply := versioning.Apply{App: w.app, UID: b.uid, Commit: w.parcel.Document.Commit,
+			Production: w.line == landfall.Production, Units: b.units, Stored: b.stored, At: w.Now()}
+		units, err := apply.Versions(ctx, tx)
+		if err != nil {
+			return err
+		}
+		function := units[len(units)-1]
+		if b.made = (store.UnitNumber{Unit: function.UnitID, Number: function.Number}); function.UID != b.uid {
+			return landfall.Errorf("parcel.Install", landfall.Unavailable, "%s was changed meanwhile: import it again",
+				function.Unit)
+		}
+	}
+	return nil
+}
+
+// makeNames makes the aliases and function tags that triggers of the release name, unless they are there.
+func (w *installation) makeNames(ctx context.Context, tx *store.Tx, units []store.GroupUnit) error {
+	here := func(name string, uid landfall.UID) string {
+		for _, b := range w.beside {
+			if b.named.Name == name && b.named.Selector == string(uid) {
+				return string(b.uid)
+			}
+		}
+		i := slices.IndexFunc(units, func(u store.GroupUnit) bool {
+			return u.Unit == landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}
+		})
+		return string(units[i].UID)
+	}
+	reason := "imported " + string(w.parcel.Document.Release) + " of " + w.parcel.Document.App
+	for _, a := range w.parcel.Document.Aliases {
+		row, err := tx.Unit(ctx, w.app, landfall.UnitID{Kind: landfall.FunctionUnit, Name: a.Function})
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Alias(ctx, row.ID, a.Name); !landfall.Is(err, landfall.NotFound) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		n := versioning.NewAlias{Name: a.Name, Create: true, Sticky: &a.Sticky, Actor: w.actor, Reason: reason, At: w.Now()}
+		for _, s := range a.To {
+			n.To = append(n.To, versioning.Weight{Selector: here(a.Function, s.UID), Percent: s.Percent})
+		}
+		if _, err := versioning.SetAlias(ctx, tx, row, n); err != nil {
+			return err
+		}
+		w.notes = append(w.notes, "made the alias "+a.Function+":"+a.Name)
+	}
+	for _, t := range w.parcel.Document.Tags {
+		if _, err := tx.FunctionTag(ctx, w.app.Namespace, t.Name); !landfall.Is(err, landfall.NotFound) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		n := versioning.NewFunctionTag{Namespace: w.app.Namespace, Name: t.Name, Create: true, Actor: w.actor, At: w.Now()}
+		for _, f := range t.Functions {
+			n.Functions = append(n.Functions, landfall.Reference{Name: f.Name, Selector: here(f.Name, f.UID)})
+		}
+		if _, _, err := versioning.SetFunctionTag(ctx, tx, n); err != nil {
+			return err
+		}
+		w.notes = append(w.notes, "made the function tag "+t.Name)
+	}
+	return nil
+}
