@@ -189,6 +189,32 @@ func TestDocuments(t *testing.T) {
 		"a wrong spec":       {func(d *Document) { d.Units[0].Spec = []byte(`[]`) }, "cannot be read"},
 		"values without end": {func(d *Document) { d.Units[0].Spec = []byte("[" + strings.Repeat("{},", maxValues+1) + "{}]") },
 			"too many values"},
+		"a version by number": {func(d *Document) {
+			d.Units[2].Spec = []byte(`{"functionref":{"name":"cart","type":"name","version":"4"},"relativeurl":"/buy"}`)
+		}, "lacks the version cart:4, which the http-trigger buy names"},
+		"a name that leads nowhere": {func(d *Document) { d.Names = map[string]landfall.UID{"cart:4": "owf2k7qb"} },
+			`lacks the version "cart:4"`},
+		"an alias that leads nowhere": {func(d *Document) {
+			d.Aliases = []Alias{{Function: "cart", Name: "prod", To: []landfall.AliasShare{{UID: "owf2k7qb"}}}}
+		}, "to which the alias cart:prod leads"},
+		"a function tag that names nothing": {func(d *Document) {
+			d.Tags = []Tag{{Name: "nightly", Functions: []landfall.TaggedFunction{{Name: "cart", UID: "owf2k7qb"}}}}
+		}, "which the function tag nightly names"},
+		"a tag that is not there": {func(d *Document) {
+			d.Units[2] = Unit{Kind: landfall.TimeTrigger, Name: "night", Spec: []byte(
+				`{"functionref":{"name":"nightly","type":"tag"},"cron":"0 3 * * *","method":"POST","subpath":"/"}`)}
+		}, "lacks the function tag nightly, which the time-trigger night calls"},
+		"a version of another function": {func(d *Document) {
+			d.Versions = []Version{{Function: d.Units[0], Package: d.Units[1]}}
+			d.Versions[0].Function.Name = "other"
+		}, "has the function other beside its release"},
+		"a version twice": {func(d *Document) {
+			d.Versions = []Version{{Function: d.Units[0], Package: d.Units[1]}, {Function: d.Units[0], Package: d.Units[1]}}
+		}, "or twice"},
+		"a version without a package": {func(d *Document) {
+			d.Versions = []Version{{Function: d.Units[0], Package: d.Units[1]}}
+			d.Versions[0].Function.UID, d.Versions[0].Package.Deployment = "owf2k7qb", nil
+		}, "lacks what runs"},
 		"a wrong commit": {func(d *Document) { d.Commit = "HEAD" }, "a commit that is none"},
 	} {
 		_, err := open(t, packed(t, sample(t, test.change)))
