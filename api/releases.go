@@ -246,6 +246,22 @@ func (a *api) reach(ctx context.Context, app landfall.App, in *struct {
 	return answer(client.Reached{Release: &r}, err)
 }
 
+// moveLive is move, and answers with what of the live release leads nowhere, too.
+func (a *api) moveLive(ctx context.Context, app landfall.App,
+	f func(tx *store.Tx, app *landfall.App) error) (*body[client.App], error) {
+	var notes []string
+	moved, err := a.move(ctx, app, func(tx *store.Tx, app *landfall.App) (err error) {
+		if err = f(tx, app); err == nil {
+			notes, err = deploy.LeadsNowhere(ctx, tx, *app)
+		}
+		return err
+	})
+	if err == nil {
+		moved.Body.Notes = notes
+	}
+	return moved, err
+}
+
 // move changes an app, or its pointers, in one transaction, gives gateways the result, and answers with the app.
 func (a *api) move(ctx context.Context, app landfall.App,
 	f func(tx *store.Tx, app *landfall.App) error) (*body[client.App], error) {
@@ -285,7 +301,7 @@ func (a *api) promote(ctx context.Context, app landfall.App, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
+	return a.moveLive(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		return deploy.Promote(ctx, tx, app, uid, a.mover(ctx, in.Body.Reason, "promoted"))
 	})
 }
@@ -307,7 +323,7 @@ func (a *api) rollback(ctx context.Context, app landfall.App, in *struct {
 		if err != nil {
 			return nil, err
 		}
-		return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
+		return a.moveLive(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 			return deploy.RollbackGroup(ctx, tx, app, group, a.mover(ctx, in.Body.Reason, "rolled back"))
 		})
 	case in.Body.Release != "":
@@ -316,7 +332,7 @@ func (a *api) rollback(ctx context.Context, app landfall.App, in *struct {
 			return nil, err
 		}
 	}
-	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
+	return a.moveLive(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		return deploy.Rollback(ctx, tx, app, uid, a.mover(ctx, in.Body.Reason, "rolled back"))
 	})
 }

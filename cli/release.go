@@ -206,6 +206,9 @@ type pointer struct {
 // move moves a pointer of an app, and shows where live is then.
 func (c *Call) move(ctx context.Context, cl *client.Client, method, path string, body any) error {
 	return ask(ctx, cl, method, path, body, func(app client.App) error {
+		for _, note := range app.Notes {
+			fmt.Fprintln(c.Stderr, printable(note))
+		}
 		return c.Print(app, func(t *Table) { showPointers(t, app) })
 	})
 }

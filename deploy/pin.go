@@ -148,6 +148,42 @@ func Pinned(ctx context.Context, r pinnedReader, app landfall.App) (map[store.Un
 	return pinned, nil
 }
 
+// LeadsNowhere says which triggers of an app's live release lead nowhere, because what they name is gone, and why.
+func LeadsNowhere(ctx context.Context, tx *store.Tx, app landfall.App) (notes []string, err error) {
+	units, err := tx.GroupUnits(ctx, app.ID, app.Live)
+	if err != nil {
+		return nil, err
+	}
+	declared := namesOf(idsOf(units))
+	for _, u := range units {
+		if !u.Unit.Kind.IsTrigger() {
+			continue
+		}
+		v, err := tx.VersionByNumber(ctx, u.UnitID, u.Number)
+		if err != nil {
+			return nil, err
+		}
+		t, err := spec.ReadTriggerVersion(u.Unit, v.Spec)
+		if err == nil && t.Tag != "" && !declared.tags[t.Tag] {
+			_, err = versioning.FunctionTagOf(ctx, tx, app.Namespace, t.Tag)
+		}
+		for _, ref := range t.References() {
+			if err == nil && !ref.MeansRelease() && !declared.aliases[ref.String()] {
+				_, err = versioning.Find(ctx, tx, app.Namespace, landfall.FunctionUnit, ref)
+			}
+		}
+		switch landfall.KindOf(err) { //nolint:exhaustive // the others are failures
+		case landfall.NotFound, landfall.Invalid:
+			notes = append(notes, fmt.Sprintf("the %s leads nowhere now: %s", u.Unit, landfall.MessageOf(err)))
+		default:
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return notes, nil
+}
+
 // addPinned adds the version that a reference names, unless that is an alias, which holds its versions itself.
 func addPinned(ctx context.Context, r pinnedReader, app landfall.App, ref landfall.Reference,
 	pinned map[store.UnitNumber]bool) error {

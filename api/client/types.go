@@ -81,6 +81,7 @@ type App struct {
 	Created    time.Time              `json:"created"`
 	Deleted    time.Time              `json:"deleted,omitzero"`
 	Hook       *Hook                  `json:"hook,omitempty" doc:"the webhook for its repository; where one app is shown"`
+	Notes      []string               `json:"notes,omitempty" doc:"in the answer to a move of live: which triggers lead nowhere"`
 }
 
 // Hook is the webhook that was made for one repository.
