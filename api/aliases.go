@@ -168,7 +168,7 @@ func leadsTo(trigger store.ServedUnit, ref landfall.Reference) bool {
 // moveAlias changes an alias of a function in a transaction, and gives gateways the result.
 func (u units) moveAlias(ctx context.Context, row store.Unit, move func(tx *store.Tx, row store.Unit) error) error {
 	err := u.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		if row, err = tx.UnitInNamespace(ctx, row.Namespace, row.Unit); err != nil {
+		if row, err = versioning.Again(ctx, tx, row); err != nil {
 			return err
 		}
 		if err := move(tx, row); err != nil || row.App == "" {

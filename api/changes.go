@@ -183,7 +183,13 @@ func (u units) describe(ctx context.Context, row store.Unit, in *struct {
 		return nil, err
 	}
 	v.Description = in.Body.Description
-	if err := u.DB.Update(ctx, func(tx *store.Tx) error { return tx.DescribeVersion(ctx, row.ID, v) }); err != nil {
+	err = u.DB.Update(ctx, func(tx *store.Tx) error {
+		if row, err = versioning.Again(ctx, tx, row); err != nil {
+			return err
+		}
+		return tx.DescribeVersion(ctx, row.ID, v)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return answer(u.shown(ctx, row, v))

@@ -33,6 +33,9 @@ const mostUses = 100
 // Invalid for a name that can move from one version to another: what is made holds its version.
 func (a *api) use(ctx context.Context, tx *store.Tx, ref landfall.Reference) (u landfall.FunctionUse, err error) {
 	row, err := tx.UnitInNamespace(ctx, ref.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+	if err == nil && !caller(ctx).Allows(landfall.ScopeDeploy, row.App) { // it is another app's since the request came
+		err = forbidden(landfall.ScopeDeploy, row.Unit.String())
+	}
 	if err != nil {
 		return u, err
 	}

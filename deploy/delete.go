@@ -136,7 +136,7 @@ func (d *deletion) find(
 	ctx context.Context, r deletionReader, find func(ctx context.Context, d *deletion) error,
 ) (err error) {
 	d.read = r
-	if d.row, err = r.UnitInNamespace(ctx, d.row.Namespace, d.row.Unit); err != nil {
+	if d.row, err = versioning.Again(ctx, r, d.row); err != nil {
 		return err
 	}
 	if d.row.App != "" {

@@ -211,3 +211,16 @@ func (r *rivals) wantNothingDangles() {
 		}
 	}
 }
+
+// A function that another app owns by the time it is deleted stays: the person was asked about the app before.
+func TestDeletionAfterANewOwner(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, storetest.Open(t, storetest.SQLite(t)))
+	asked := r.row
+	r.row.App = "another"
+	testkit.Kind(t, "deleting it", r.remove(), landfall.Conflict, "another app owns function cart since the request came")
+	r.row = asked
+	if err := r.remove(); err != nil {
+		t.Errorf("by its owner: %v", err)
+	}
+}

@@ -47,6 +47,21 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 	return Select(ctx, r, row, ref.Selector)
 }
 
+// Again reads a function or package again, in the transaction that changes it. Conflict when another app owns it by
+// now: who may change it was asked before.
+func Again(ctx context.Context, r unitReader, row store.Unit) (store.Unit, error) {
+	now, err := r.UnitInNamespace(ctx, row.Namespace, row.Unit)
+	if err == nil && now.App != row.App {
+		err = landfall.Errorf("versioning.Again", landfall.Conflict, "another app owns %s since the request came: look again",
+			row.Unit)
+	}
+	return now, err
+}
+
+type unitReader interface {
+	UnitInNamespace(ctx context.Context, namespace string, unit landfall.UnitID) (store.Unit, error)
+}
+
 func missing(id landfall.UnitID, namespace string) error {
 	return landfall.Errorf("versioning.Find", landfall.NotFound, "there is no %s in the namespace %q", id, namespace)
 }
