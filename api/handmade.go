@@ -73,6 +73,9 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 	Body client.NewVersion
 }) (*put[client.MadeVersion], error) {
 	n := in.Body
+	if err := n.Check(); err != nil {
+		return nil, err
+	}
 	var pkg landfall.Reference
 	if n.Package != "" {
 		var err error

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -59,11 +60,18 @@ func proposals() map[string]proposal {
 		"execution id": listed("/executions", func(e landfall.Execution) []string {
 			return []string{e.ID + "\t" + e.Function + " " + string(e.State)}
 		}),
-		"token name":     listed("/tokens", func(t client.Token) []string { return []string{t.Name} }),
-		"namespace name": listed("/ns", func(n client.Namespace) []string { return []string{n.Name} }),
-		"secret name":    listed("/apps/{app}/secrets", func(s client.Secret) []string { return []string{s.Name} }),
-		"route name":     triggers,
-		"trigger name":   triggers,
+		"job id": listed("/jobs", func(j client.Job) []string { return []string{j.ID + "\t" + j.Function + " " + j.Name} }),
+		"webhook id": listed("/webhooks", func(h client.Webhook) []string {
+			return []string{h.ID + "\t" + h.Function + " " + h.Description}
+		}),
+		"job version":       versionsOfNamed,
+		"execution version": versionsOfNamed,
+		"webhook version":   versionsOfHook,
+		"token name":        listed("/tokens", func(t client.Token) []string { return []string{t.Name} }),
+		"namespace name":    listed("/ns", func(n client.Namespace) []string { return []string{n.Name} }),
+		"secret name":       listed("/apps/{app}/secrets", func(s client.Secret) []string { return []string{s.Name} }),
+		"route name":        triggers,
+		"trigger name":      triggers,
 	}
 }
 
@@ -126,6 +134,24 @@ func (k unitKind) versions(ctx context.Context, cl *client.Client, in Operands, 
 		}
 		return all
 	})(ctx, cl, in, begun)
+}
+
+// versionsOfNamed proposes versions of the FUNCTION of a command.
+func versionsOfNamed(ctx context.Context, cl *client.Client, in Operands, begun string) ([]string, error) {
+	in["name"] = in["function"]
+	return functionKind().versions(ctx, cl, in, begun)
+}
+
+// versionsOfHook proposes versions of the function of a webhook, or of the FUNCTION that gets a new one.
+func versionsOfHook(ctx context.Context, cl *client.Client, in Operands, begun string) ([]string, error) {
+	if in["id"] != "" {
+		var hook client.Webhook
+		if err := cl.Do(ctx, http.MethodGet, pathOf("webhooks", in["id"]), nil, &hook); err != nil {
+			return nil, err
+		}
+		in["function"], in["namespace"] = hook.Function, hook.Namespace
+	}
+	return versionsOfNamed(ctx, cl, in, begun)
 }
 
 // complete lets a shell ask for what an operand of a command, or of those below it, can be.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -138,30 +137,24 @@ func (c *Call) showExecution(x landfall.Execution) error {
 
 func (c *Call) executionCreate() *cobra.Command {
 	var given string
-	var number int64
+	var n client.NewExecution
+	var named func(in Operands) error
 	var noWait bool
 	cmd := c.getIn("create FUNCTION", "Run a function, on record from the start, and wait until it is over",
 		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\n"+
 			"landfall execution create hello:live --data @order.json --no-wait",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			data, err := readData(c.Stdin, given)
+			err := named(in)
 			if err != nil {
 				return err
 			}
-			if len(data) > 0 && !json.Valid(data) {
-				return Invalid("--data is no JSON; text has quotes around it: '\"Ada\"'")
-			}
-			function := in["function"]
-			if !strings.Contains(function, "/") {
-				function = in["namespace"] + "/" + function
+			if n.Input, err = c.readInput("data", given); err != nil {
+				return err
 			}
 			sync := !noWait
+			n.Sync = &sync
 			var x landfall.Execution
-			err = cl.Do(ctx, http.MethodPost, "/executions",
-				client.NewExecution{FunctionName: client.FunctionName{Function: function, Number: number}, Input: data,
-					Sync: &sync},
-				&x)
-			if err != nil {
+			if err := cl.Do(ctx, http.MethodPost, "/executions", n, &x); err != nil {
 				return err
 			}
 			if err := c.showExecution(x); err != nil || x.State != landfall.ExecutionFailed {
@@ -173,7 +166,7 @@ func (c *Call) executionCreate() *cobra.Command {
 
 The execution is stored before it runs: it is run even if the server ends meanwhile, in the version that
 it was created for, and its answer is kept with it.`
-	cmd.Flags().Int64Var(&number, "version", 0, "number of the version; 0: the one that FUNCTION names, or the latest")
+	named = namesFunction(cmd, &n.FunctionName)
 	cmd.Flags().StringVar(&given, "data", "", "JSON that the function gets: text, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&given, "input", "", "as --data")
 	_ = cmd.Flags().MarkHidden("input") // the name of old; the flag is there

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 )
 
@@ -18,7 +19,10 @@ const aJob = "0b1f6f5b-3a0f-4a43-9f39-7d0c6c1e8c11"
 
 func (c *Call) jobCommand() *cobra.Command {
 	return c.group("job", "Have functions run at times that you choose, apart from what an app's specs say",
-		"landfall job create hello --pattern '0 3 * * *'\nlandfall job list", c.jobCreate(), c.jobList(),
+		"landfall job create hello --pattern '0 3 * * *'\nlandfall job list", c.jobCreate(), c.jobList(), c.jobUpdate(),
+		c.jobStatus("pause ID", "Let a job pause until it is resumed", landfall.JobPaused),
+		c.jobStatus("resume ID", "Let a job that pauses go on, from when its pattern says", landfall.JobRunning),
+		c.jobStatus("cancel ID", "End a job for good; it stays in the list", landfall.JobCancelled),
 		c.get("show ID", "Show one job", "landfall job show "+aJob,
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return ask(ctx, cl, http.MethodGet, pathOf("jobs", in["id"]), nil, c.showJob)
@@ -40,34 +44,50 @@ func (c *Call) deletion(use, short, example, path, what string) *cobra.Command {
 }
 
 // namesFunction adds the flag that says the version of the FUNCTION that a command names, and returns what fills in n.
-func namesFunction(cmd *cobra.Command, n *client.FunctionName) func(in Operands) {
-	cmd.Flags().Int64Var(&n.Number, "version", 0, "number of the version; 0: the one that FUNCTION names, or the latest")
-	return func(in Operands) {
+func namesFunction(cmd *cobra.Command, n *client.FunctionName) func(in Operands) error {
+	version := cmd.Flags().String("version", "",
+		"number, uid or label of the version (default: the one that FUNCTION names, or the latest)")
+	return func(in Operands) error {
 		n.Function = in["function"]
 		if !strings.Contains(n.Function, "/") {
 			n.Function = in["namespace"] + "/" + n.Function
 		}
+		if *version == "" || *version == "0" {
+			return nil
+		}
+		if strings.Contains(n.Function, ":") {
+			return Invalid("%s names a version already: leave --version out", in["function"])
+		}
+		n.Function += ":" + *version
+		return nil
 	}
+}
+
+// readInput returns what a flag says of the data of events: JSON.
+func (c *Call) readInput(flag, said string) (json.RawMessage, error) {
+	data, err := readData(c.Stdin, said)
+	if err == nil && len(data) > 0 && !json.Valid(data) {
+		err = Invalid("--%s is no JSON; text has quotes around it: '\"Ada\"'", flag)
+	}
+	return data, err
 }
 
 func (c *Call) jobCreate() *cobra.Command {
 	var n client.NewJob
 	var data string
-	var named func(in Operands)
+	var named func(in Operands) error
 	cmd := c.getIn("create FUNCTION", "Have a function run once, or as a cron expression says",
 		"landfall job create hello --pattern '*/5 * * * *' --input '{\"name\": \"Ada\"}'\n"+
 			"landfall job create hello --version 3 --pattern '0 3 * * *' --count 7\n"+
 			"landfall job create hello --first-execution-time 2030-01-02T03:04:05Z",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			named(in)
-			input, err := readData(c.Stdin, data)
-			if err != nil {
+			if err := named(in); err != nil {
 				return err
 			}
-			if len(input) > 0 && !json.Valid(input) {
-				return Invalid("--input is no JSON; text has quotes around it: '\"Ada\"'")
+			var err error
+			if n.Input, err = c.readInput("input", data); err != nil {
+				return err
 			}
-			n.Input = input
 			return ask(ctx, cl, http.MethodPost, "/jobs", n, c.showJob)
 		})
 	cmd.Long = `Have a function run once, or as a cron expression says. Each run is an execution.
@@ -81,6 +101,39 @@ of the latest version holds none, and runs the version that is the latest each t
 	cmd.Flags().Int64Var(&n.Count, "count", 0, "how often it runs (default: without end)")
 	cmd.Flags().StringVar(&data, "input", "", "JSON that the function gets: text, @FILE, or - for standard input")
 	return cmd
+}
+
+func (c *Call) jobUpdate() *cobra.Command {
+	var change client.JobChange
+	var name, data string
+	var cmd *cobra.Command
+	cmd = c.get("update ID", "Change a job that is not over", "landfall job update "+aJob+" --pattern '0 4 * * *'",
+		func(ctx context.Context, cl *client.Client, in Operands) (err error) {
+			if cmd.Flags().Changed("name") {
+				change.Name = &name
+			}
+			if change.Input, err = c.readInput("input", data); err != nil {
+				return err
+			}
+			if change.Name == nil && change.Pattern+change.Next == "" && len(change.Input) == 0 {
+				return Invalid("say what changes: --name, --pattern, --input or --next-execution-time")
+			}
+			return ask(ctx, cl, http.MethodPut, pathOf("jobs", in["id"]), change, c.showJob)
+		})
+	cmd.Flags().StringVar(&name, "name", "", "what the job is called")
+	cmd.Flags().StringVar(&change.Pattern, "pattern", "", "cron expression, in UTC unless it begins with TZ=ZONE")
+	cmd.Flags().StringVar(&change.Next, "next-execution-time", "", "when it runs next, such as 2030-01-02T03:04:05Z")
+	cmd.Flags().StringVar(&data, "input", "", "JSON that the function gets: text, @FILE, or - for standard input")
+	return cmd
+}
+
+// jobStatus is a command that gives a job another status.
+func (c *Call) jobStatus(use, short string, status landfall.JobState) *cobra.Command {
+	name, _, _ := strings.Cut(use, " ")
+	return c.get(use, short, "landfall job "+name+" "+aJob,
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			return ask(ctx, cl, http.MethodPut, pathOf("jobs", in["id"]), client.JobChange{Status: string(status)}, c.showJob)
+		})
 }
 
 func (c *Call) jobList() *cobra.Command {

@@ -67,11 +67,20 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 	} else {
 		n.Label = n.version
 	}
-	for _, from := range []struct {
+	given := []struct {
 		what    string
 		content **client.Content
 		archive bool
-	}{{n.code, &n.Code, false}, {n.source, &n.Source, true}, {n.deployed, &n.Deployment, true}} {
+	}{{n.code, &n.Code, false}, {n.source, &n.Source, true}, {n.deployed, &n.Deployment, true}}
+	for _, from := range given {
+		if from.what != "" {
+			*from.content = &client.Content{}
+		}
+	}
+	if err := n.Check(); err != nil { // before anything is sent
+		return err
+	}
+	for _, from := range given {
 		if from.what == "" {
 			continue
 		}

@@ -106,6 +106,11 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 			return Made{}, err
 		}
 		hand.UID = hand.Package.UID
+		if latest.Number == 0 && v.Environment == "" { // a new function runs where its package does
+			if hand.Environment, _, err = builtBy(hand.Package.Spec); err != nil {
+				return Made{}, err
+			}
+		}
 	}
 	if app.ID == "" { // so whatever package there is, a person did not make it
 		return Made{}, landfall.Errorf("handmade.Make", landfall.Conflict,
@@ -225,10 +230,6 @@ func (v Version) check() error {
 		return invalid("a package is made from archives: it has no package and no entry point")
 	case isPackage && !v.hasContent() && v.Environment+v.Build != "":
 		return invalid("another environment or build command needs the source again: say it (--src)")
-	case v.hasContent() && v.Package.Name != "":
-		return invalid("a package that is there, or what a new version of one is made of: say one of them")
-	case v.Code != nil && (v.Source != nil || v.Deployment != nil):
-		return invalid("code runs as it is: leave the other archives out")
 	}
 	for _, c := range []*Content{v.Code, v.Source, v.Deployment} {
 		if c == nil {
@@ -444,26 +445,32 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 	return c.writeSpecs()
 }
 
-// packageFields returns the spec of a package without its archives: its environment and its build, of a package as
-// before unless a person says otherwise.
-func packageFields(v Version, before landfall.Version) (map[string]any, error) {
+// builtBy returns the environment and the build command in the spec of a package or a function; nothing of none.
+func builtBy(stored json.RawMessage) (environment, build string, err error) {
 	var was struct {
 		Environment struct {
 			Name string `json:"name"`
 		} `json:"environment"`
 		Build string `json:"buildcmd"`
 	}
-	if before.Spec != nil {
-		if err := json.Unmarshal(before.Spec, &was); err != nil {
-			return nil, err
-		}
+	if stored != nil {
+		err = json.Unmarshal(stored, &was)
 	}
-	environment := cmp.Or(v.Environment, was.Environment.Name)
-	if environment == "" {
+	return was.Environment.Name, was.Build, err
+}
+
+// packageFields returns the spec of a package without its archives: its environment and its build, of a package as
+// before unless a person says otherwise.
+func packageFields(v Version, before landfall.Version) (map[string]any, error) {
+	environment, build, err := builtBy(before.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if environment = cmp.Or(v.Environment, environment); environment == "" {
 		return nil, invalid("a new package needs an environment: say which (--env nodejs)")
 	}
 	fields := map[string]any{"environment": map[string]any{"name": environment}}
-	if build := cmp.Or(v.Build, was.Build); build != "" && v.Source != nil {
+	if build = cmp.Or(v.Build, build); build != "" && v.Source != nil {
 		fields["buildcmd"] = build
 	}
 	return fields, nil

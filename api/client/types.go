@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"landfall.dev/landfall"
@@ -335,6 +336,34 @@ type NewVersion struct {
 	Update         bool     `json:"update,omitempty" doc:"refused when there is none yet"`
 	Tag            string   `json:"tag,omitempty" doc:"of a function: the function tag that is to name the version; it is made if it is not there"`
 	NoRelease      bool     `json:"no_release,omitempty" doc:"no release of the app that owns it is made with it"`
+}
+
+// Check fails with Invalid when what is said makes no sense, whatever versions there are.
+func (n NewVersion) Check() error {
+	hasContent := n.Code != nil || n.Source != nil || n.Deployment != nil
+	wrong := ""
+	switch {
+	case n.Build != "" && n.Package != "":
+		wrong = "a package that is there was built already: leave the build command out (--buildcmd)"
+	case n.Build != "" && n.Source == nil && hasContent:
+		wrong = "a build command builds the source (--src): what runs as it is (--code, --deploy) is not built"
+	case hasContent && n.Package != "":
+		wrong = "a package that is there, or what a new version of one is made of: say one of them"
+	case n.Code != nil && (n.Source != nil || n.Deployment != nil):
+		wrong = "code runs as it is: leave the other archives out"
+	case n.PackageVersion != "" && n.Package == "":
+		wrong = "a version of a package was named, and no package"
+	}
+	if why := landfall.UnfitName(n.Label); wrong == "" && n.Label != "" && why != "" {
+		wrong = fmt.Sprintf("%q cannot be the label of a version: %s", n.Label, why)
+	}
+	if why := landfall.UnfitName(n.Tag); wrong == "" && n.Tag != "" && why != "" {
+		wrong = fmt.Sprintf("%q cannot be a function tag: %s", n.Tag, why)
+	}
+	if wrong != "" {
+		return landfall.Errorf("client.NewVersion", landfall.Invalid, "%s", wrong)
+	}
+	return nil
 }
 
 // Content is a file or an archive: exactly one of upload, url and literal says where it is.
