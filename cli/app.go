@@ -90,7 +90,13 @@ func (c *Call) appCreate() *cobra.Command {
 					return err
 				}
 			}
-			return ask(ctx, cl, http.MethodPost, "/apps", app, c.showApp)
+			isNew := app.Namespace != "" &&
+				landfall.Is(cl.Do(ctx, http.MethodGet, fnPath(app.Namespace), nil, nil), landfall.NotFound)
+			err := ask(ctx, cl, http.MethodPost, "/apps", app, c.showApp)
+			if err == nil && isNew {
+				fmt.Fprintf(c.Stderr, "made the namespace %s, too\n", printable(app.Namespace))
+			}
+			return err
 		})
 	cmd.Long = `Make an app.
 

@@ -159,8 +159,8 @@ func (c *Call) printChanges(v any, changes []client.Change) error {
 
 func (c *Call) appState(ctx context.Context, cl *client.Client, in Operands) error {
 	at := in["at"]
-	if t, err := time.ParseInLocation(time.DateTime, at, zone()); err == nil { // as tables show times
-		at = t.Format(time.RFC3339)
+	if t, err := time.ParseInLocation(time.DateTime, at, zone()); err == nil { // as tables show times: of a whole second
+		at = t.Add(time.Second - time.Nanosecond).Format(time.RFC3339Nano)
 	}
 	path := appPath(in, "state") + "?at=" + url.QueryEscape(at)
 	return ask(ctx, cl, http.MethodGet, path, nil, func(state client.State) error {

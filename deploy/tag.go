@@ -41,8 +41,9 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 			branchTag, pullTag)
 	case commitLike.MatchString(name):
 		why = "7 to 40 hexadecimal digits would be taken for a commit"
-	case len(name) > 250 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		why = "a tag has at most 250 bytes of UTF-8 and no control characters"
+	case len(name) > 250 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) ||
+		strings.ContainsFunc(name, unicode.IsSpace):
+		why = "a tag has at most 250 bytes of UTF-8, and no spaces and control characters"
 	case landfall.IsUID(name) && existing(landfall.UID(name)):
 		why = "it is the id of a release"
 	default:
