@@ -15,7 +15,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
-	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -155,21 +154,14 @@ func (u units) archive(ctx context.Context, v landfall.Version, which string) (l
 
 // packageOf returns the version of a package that a function's version runs. NotFound when it has no package.
 func (u units) packageOf(ctx context.Context, f landfall.Version) (landfall.Version, error) {
-	content, err := landfall.ReadContent[landfall.FunctionContent](f.Content)
+	row, v, err := versioning.PackageOf(ctx, u.DB, f)
 	if err != nil {
-		return landfall.Version{}, err
-	}
-	// 0 of a function without a package: no version has it
-	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64)
-	row, err := u.DB.UnitInNamespace(ctx, f.Namespace,
-		landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(f.Spec)})
-	if err != nil {
-		return landfall.Version{}, err
+		return v, err
 	}
 	if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
 		return landfall.Version{}, forbidden(landfall.ScopeRead, row.Unit.String())
 	}
-	return u.DB.VersionByNumber(ctx, row.ID, number)
+	return v, nil
 }
 
 func (u units) describe(ctx context.Context, row store.Unit, in *struct {

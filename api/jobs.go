@@ -43,6 +43,9 @@ func (a *api) use(ctx context.Context, tx *store.Tx, ref landfall.Reference) (u 
 	u = landfall.FunctionUse{ID: newID(ctx), Unit: row.ID, App: row.App, Namespace: row.Namespace, Function: ref.Name,
 		Created: now, Updated: now}
 	v, err := versioning.Select(ctx, tx, row, ref.Selector)
+	if err == nil {
+		err = versioning.CheckWhole(ctx, tx, v)
+	}
 	if err != nil {
 		return u, err
 	}

@@ -347,6 +347,9 @@ func (u *RefUpdate) meant(ctx context.Context, ref landfall.Reference) (f landfa
 		return f, nil
 	}
 	v, err := versioning.Find(ctx, u.Tx, u.App.Namespace, landfall.FunctionUnit, ref)
+	if err == nil {
+		err = versioning.CheckWhole(ctx, u.Tx, v)
+	}
 	f.UID, f.Number = v.UID, v.Number
 	return f, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"landfall.dev/landfall"
@@ -100,7 +99,7 @@ func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Vers
 	used := store.GroupUnit{GroupUnit: landfall.GroupUnit{Unit: pkg, UID: n.Package.UID, Number: n.Package.Number,
 		Digest: n.Package.Digest}}
 	if n.Package.Number == 0 {
-		if used, err = e.packageOf(ctx, latest, pkg); err != nil {
+		if used, err = e.packageOf(ctx, latest); err != nil {
 			return unit, nil, err
 		}
 	}
@@ -127,18 +126,9 @@ func ResolveFunction(id landfall.UnitID, fields json.RawMessage, where string,
 }
 
 // packageOf returns the version of a package that a function's version runs.
-func (e *edit) packageOf(ctx context.Context, f landfall.Version, pkg landfall.UnitID) (store.GroupUnit, error) {
-	content, err := landfall.ReadContent[landfall.FunctionContent](f.Content)
-	if err != nil {
-		return store.GroupUnit{}, err
-	}
-	row, err := e.tx.Unit(ctx, e.app, pkg)
-	if err != nil {
-		return store.GroupUnit{}, err
-	}
-	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // no version has 0
-	v, err := e.tx.VersionByNumber(ctx, row.ID, number)
-	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: pkg, UID: v.UID, Number: v.Number,
+func (e *edit) packageOf(ctx context.Context, f landfall.Version) (store.GroupUnit, error) {
+	row, v, err := versioning.PackageOf(ctx, e.tx, f)
+	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: row.Unit, UID: v.UID, Number: v.Number,
 		Digest: v.Digest}}, err
 }
 

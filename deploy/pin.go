@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -99,6 +98,9 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t
 			continue
 		}
 		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
+		if err == nil {
+			err = versioning.CheckWhole(ctx, r, v)
+		}
 		if err != nil {
 			return nil, landfall.Wrapf("deploy.Pin", landfall.KindOf(err), err, "%s names %s: %s",
 				landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref, landfall.MessageOf(err)+remedy(ref, err))
@@ -200,19 +202,11 @@ func addPinned(ctx context.Context, r pinnedReader, app landfall.App, ref landfa
 		return err
 	}
 	pinned[store.UnitNumber{Unit: row.ID, Number: v.Number}] = true
-	content, err := landfall.ReadContent[landfall.FunctionContent](v.Content)
-	if err != nil || content.Package.Name == "" {
-		return err
+	pkg, runs, err := versioning.PackageOf(ctx, r, v)
+	if err == nil {
+		pinned[store.UnitNumber{Unit: pkg.ID, Number: runs.Number}] = true
 	}
-	name := content.Package.Name
-	name = name[:max(strings.LastIndexByte(name, '-'), 0)] // without the uid
-	pkg, err := r.UnitInNamespace(ctx, app.Namespace, landfall.UnitID{Kind: landfall.PackageUnit, Name: name})
-	if err != nil {
-		return landfall.Ignore(err, landfall.NotFound)
-	}
-	number, err := strconv.ParseInt(content.Package.ResourceVersion, 10, 64)
-	pinned[store.UnitNumber{Unit: pkg.ID, Number: number}] = true
-	return err
+	return landfall.Ignore(err, landfall.NotFound)
 }
 
 // CheckTriggerTag fails unless there is the function tag that a trigger of an app names, if it names one, and the

@@ -3,7 +3,6 @@ package parcel
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
@@ -135,16 +134,7 @@ func (x *Exporter) addVersion(ctx context.Context, app landfall.App, d *Document
 	if made.Function, err = x.unit(ctx, unitOf(row, v), blobs); err != nil {
 		return err
 	}
-	content, err := landfall.ReadContent[landfall.FunctionContent](v.Content)
-	if err != nil {
-		return err
-	}
-	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // nothing has the number 0
-	pkg, err := x.DB.Unit(ctx, app, landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(v.Spec)})
-	if err != nil {
-		return err
-	}
-	pv, err := x.DB.VersionByNumber(ctx, pkg.ID, number)
+	pkg, pv, err := versioning.PackageOf(ctx, x.DB, v)
 	if err != nil {
 		return err
 	}

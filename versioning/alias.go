@@ -190,6 +190,9 @@ func shares(ctx context.Context, tx *store.Tx, row store.Unit, to []Weight) ([]l
 			return nil, invalidAlias("%s has %d percent; a weight is from 1 to 100", w.Selector, w.Percent)
 		}
 		v, err := Find(ctx, tx, row.Namespace, row.Unit.Kind, landfall.Reference{Name: row.Unit.Name, Selector: w.Selector})
+		if err == nil {
+			err = CheckWhole(ctx, tx, v)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -55,3 +55,36 @@ func TestAliasesAreBounded(t *testing.T) {
 		return err
 	})
 }
+
+// A version whose package was deleted is held by nobody any more: neither an alias nor a function tag names it.
+func TestNamesOfWhatIsWhole(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.must(t, change{uid: uid, units: without("1")})
+	ctx := t.Context()
+	s.update(t, func(tx *store.Tx) error {
+		row, err := tx.Unit(ctx, s.app, fn("bar"))
+		if err != nil {
+			return err
+		}
+		v, err := versioning.Select(ctx, tx, row, landfall.Latest)
+		if err != nil {
+			return err
+		}
+		pkg, runs, err := versioning.PackageOf(ctx, tx, v)
+		if err == nil {
+			err = tx.DeleteVersion(ctx, pkg.ID, runs.Number)
+		}
+		if err != nil {
+			return err
+		}
+		const says = "function bar no. 1 cannot run any more: the version of its package was deleted"
+		_, err = versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: "prod", Create: true, At: noon,
+			To: []versioning.Weight{{Selector: "1", Percent: 100}}})
+		testkit.Kind(t, "an alias", err, landfall.NotFound, says)
+		_, _, err = versioning.SetFunctionTag(ctx, tx, versioning.NewFunctionTag{Namespace: row.Namespace, Name: "nightly",
+			Create: true, At: noon, Functions: []landfall.Reference{{Name: "bar", Selector: "1"}}})
+		testkit.Kind(t, "a function tag", err, landfall.NotFound, says)
+		return nil
+	})
+}

@@ -97,6 +97,9 @@ func tagged(ctx context.Context, tx *store.Tx, namespace string,
 		return f, landfall.Errorf(tagOp, landfall.Invalid, "%s is two versions by weights; a function tag names one of each "+
 			"function", ref)
 	}
+	if err := CheckWhole(ctx, tx, shares[0].Version); err != nil {
+		return f, err
+	}
 	row, err := tx.UnitInNamespace(ctx, namespace, shares[0].Version.Unit)
 	return entry(row, shares[0].Version), err
 }

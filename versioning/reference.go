@@ -47,6 +47,45 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 	return Select(ctx, r, row, ref.Selector)
 }
 
+// PackageOf returns the package that a version of a function runs, and its version. NotFound when it is gone, or the
+// function has none: then the number of the version is 0.
+func PackageOf(ctx context.Context, r versionReader, f landfall.Version) (row store.Unit, v landfall.Version,
+	err error) {
+	content, err := landfall.ReadContent[landfall.FunctionContent](f.Content)
+	if err != nil {
+		return row, v, err
+	}
+	name := content.Package.Name
+	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: name[:max(strings.LastIndexByte(name, '-'), 0)]} // without uid
+	if row, err = r.UnitInNamespace(ctx, f.Namespace, id); err != nil {
+		return row, v, err
+	}
+	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // nothing has the number 0
+	v, err = r.VersionByNumber(ctx, row.ID, number)
+	return row, v, err
+}
+
+type versionReader interface {
+	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
+	VersionByNumber(ctx context.Context, unit string, number int64) (landfall.Version, error)
+}
+
+// CheckWhole fails with NotFound for a version of a function whose package is gone. When the unit of a package leaves
+// an app, its versions that nothing holds go at once, while a version of a function that only a branch had, and that
+// runs one of them, waits for the next collection. Who begins to hold a version asks in its transaction.
+func CheckWhole(ctx context.Context, r versionReader, f landfall.Version) error {
+	content, err := landfall.ReadContent[landfall.FunctionContent](f.Content)
+	if err != nil || content.Package.Name == "" {
+		return err
+	}
+	_, _, err = PackageOf(ctx, r, f)
+	if landfall.Is(err, landfall.NotFound) {
+		err = landfall.Wrapf("versioning.CheckWhole", landfall.NotFound, err,
+			"%s no. %d cannot run any more: the version of its package was deleted", f.Unit, f.Number)
+	}
+	return err
+}
+
 // Again reads a function or package again, in the transaction that changes it. Conflict when another app owns it by
 // now: who may change it was asked before.
 func Again(ctx context.Context, r unitReader, row store.Unit) (store.Unit, error) {
