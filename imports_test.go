@@ -64,7 +64,7 @@ func rooms() []room {
 		{"runs", "crashpoint deploy inspect store", "accept/accepttest"},
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest webhook", ""},
-		{"handmade", "accept builder deploy remote spec store versioning", ""},
+		{"handmade", "accept assets builder deploy environment preflight remote spec store versioning", ""},
 		{"parcel", "artifact assets deploy spec store unpack versioning", "assets/disk"},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote spec store/storetest"},
 		{"canary", "spec store versioning", "deploy store/storetest"},

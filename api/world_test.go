@@ -108,6 +108,7 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	}
 	maker := &handmade.Maker{
 		DB: db, Editor: w.editor, Acceptor: w.acceptor, Repositories: w.repos, Dialer: mirrors.Dialer, Now: time.Now,
+		Objects: s.objects,
 		Uploads: &handmade.Uploads{Folder: w.uploads, MaxBytes: 1 << 20, Now: time.Now},
 	}
 	exporter := &parcel.Exporter{DB: db, Objects: s.objects, Manifests: contents.Manifests}

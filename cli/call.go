@@ -218,12 +218,22 @@ func (c *Call) Command(use, short, example string, run func(ctx context.Context,
 			}
 		}
 		if len(args) > 0 {
-			return Invalid("what is %q? %s", args[0], cmd.UseLine())
+			return Invalid("what is %q? %s", args[0], dashes(cmd, args[0])+cmd.UseLine())
 		}
 		c.chosen = func(ctx context.Context) error { return run(ctx, in) }
 		return nil
 	}
 	return cmd
+}
+
+// dashes returns the flag that was meant by a word that begins with a dash that is no hyphen, as programs for texts
+// write it; empty when none was.
+func dashes(cmd *cobra.Command, word string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "=")
+	if strings.HasPrefix(word, "-") || cmd.Flags().Lookup(name) == nil {
+		return ""
+	}
+	return "Did you mean --" + name + ", with two hyphens? "
 }
 
 // indent sets an example off as cobra's help wants it.

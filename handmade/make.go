@@ -15,8 +15,10 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -36,6 +38,7 @@ type Maker struct {
 	Acceptor     *accept.Acceptor
 	Repositories Repositories // nil: there is no git here
 	Uploads      *Uploads
+	Objects      assets.Opener   // of the packages that there are
 	Dialer       *builder.Dialer // by which addresses are fetched
 	Now          func() time.Time
 }
@@ -115,6 +118,9 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	if app.ID == "" { // so whatever package there is, a person did not make it
 		return Made{}, landfall.Errorf("handmade.Make", landfall.Conflict,
 			"%s belongs to an app: a function that is made by hand runs a package that is made by hand", hand.Package.Unit)
+	}
+	if err := m.checkRuns(ctx, hand, latest); err != nil {
+		return Made{}, err
 	}
 	made, release, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
 	if err != nil {
@@ -230,6 +236,11 @@ func (v Version) check() error {
 		return invalid("a package is made from archives: it has no package and no entry point")
 	case isPackage && !v.hasContent() && v.Environment+v.Build != "":
 		return invalid("another environment or build command needs the source again: say it (--src)")
+	}
+	if v.Environment != "" {
+		if _, err := environment.Of(landfall.Environment{Name: v.Environment}); err != nil {
+			return err
+		}
 	}
 	for _, c := range []*Content{v.Code, v.Source, v.Deployment} {
 		if c == nil {
@@ -388,7 +399,7 @@ func (c *commit) writeSpecs() error {
 		}
 	}
 	c.Files = append(c.Files, remote.NewFile{
-		Path: path.Join(c.app.Folder, cmp.Or(c.app.Specs, spec.DefaultFolder), "handmade.yaml"), Size: int64(text.Len()),
+		Path: path.Join(c.app.Folder, cmp.Or(c.app.Specs, spec.DefaultFolder), spec.HandFile), Size: int64(text.Len()),
 		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil },
 	})
 	return nil
@@ -446,7 +457,7 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 }
 
 // builtBy returns the environment and the build command in the spec of a package or a function; nothing of none.
-func builtBy(stored json.RawMessage) (environment, build string, err error) {
+func builtBy(stored json.RawMessage) (env, build string, err error) {
 	var was struct {
 		Environment struct {
 			Name string `json:"name"`
@@ -462,14 +473,14 @@ func builtBy(stored json.RawMessage) (environment, build string, err error) {
 // packageFields returns the spec of a package without its archives: its environment and its build, of a package as
 // before unless a person says otherwise.
 func packageFields(v Version, before landfall.Version) (map[string]any, error) {
-	environment, build, err := builtBy(before.Spec)
+	env, build, err := builtBy(before.Spec)
 	if err != nil {
 		return nil, err
 	}
-	if environment = cmp.Or(v.Environment, environment); environment == "" {
+	if env = cmp.Or(v.Environment, env); env == "" {
 		return nil, invalid("a new package needs an environment: say which (--env nodejs)")
 	}
-	fields := map[string]any{"environment": map[string]any{"name": environment}}
+	fields := map[string]any{"environment": map[string]any{"name": env}}
 	if build = cmp.Or(v.Build, build); build != "" && v.Source != nil {
 		fields["buildcmd"] = build
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"regexp"
 	"slices"
 
 	"landfall.dev/landfall"
@@ -10,6 +11,9 @@ import (
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
+
+// handPlace is a place in the file of a version by hand. People did not write it, so errors do not name it.
+var handPlace = regexp.MustCompile(`(^|\n|; )\S*` + regexp.QuoteMeta(spec.HandFile) + `:\d+: `)
 
 // newVersions returns the versions that pushes make by hand, by their units.
 func newVersions(pushes []landfall.Push) map[landfall.UnitID]landfall.NewVersion {

@@ -2,13 +2,11 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"slices"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/preflight"
 	"landfall.dev/landfall/spec"
@@ -42,40 +40,8 @@ func (b builtPlan) earlierDeployment(ctx context.Context, id landfall.UnitID) (p
 	if err != nil || content.Deployment == nil {
 		return preflight.Deployment{}, err
 	}
-	stored, err := b.Objects.Open(ctx, content.Deployment.Key)
-	if err != nil {
-		return preflight.Deployment{}, landfall.Ignore(err, landfall.NotFound) // it was just collected
-	}
-	defer func() { _ = stored.Close() }()
-	list, err := builder.ListWithLinks(stored, content.Deployment.Size)
-	files := make([]builder.ArchiveFile, len(list))
-	for i, f := range list {
-		files[i] = builder.ArchiveFile{Path: f.Path, File: f.File}
-	}
-	return preflight.DeploymentOf(files, func(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
-		stored, err := b.Objects.Open(ctx, content.Deployment.Key)
-		if err != nil {
-			return nil, err
-		}
-		file, err := builder.OpenArchived(stored, content.Deployment.Size, f.Path)
-		if err != nil {
-			_ = stored.Close()
-			return nil, err
-		}
-		return archiveEntry{file, stored}, nil
-	}), err
-}
-
-// archiveEntry is a file of an archive, and the archive.
-type archiveEntry struct {
-	io.ReadCloser
-
-	archive io.Closer
-}
-
-// Close implements io.Closer.
-func (b archiveEntry) Close() error {
-	return errors.Join(b.ReadCloser.Close(), b.archive.Close())
+	d, err := preflight.Stored(ctx, b.Objects, *content.Deployment)
+	return d, landfall.Ignore(err, landfall.NotFound) // it was just collected
 }
 
 func (b builtPlan) checkModule(ctx context.Context, f spec.Function, d preflight.Deployment) error {

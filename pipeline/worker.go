@@ -352,7 +352,7 @@ func (a *attempt) giveBack(ctx context.Context, cause error, after time.Duration
 
 // fail ends the run. It does nothing when the run is over already, or another worker holds it.
 func (a *attempt) fail(ctx context.Context, state landfall.RunState, cause error) error {
-	message := landfall.MessageOf(cause)
+	message := handPlace.ReplaceAllString(landfall.MessageOf(cause), "$1")
 	lines := a.takeLog()
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Fence(ctx, a.run.ID, a.run.Attempt); err != nil {

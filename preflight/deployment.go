@@ -1,8 +1,13 @@
 package preflight
 
 import (
+	"context"
+	"errors"
+	"io"
+
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/artifact"
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/tree"
 )
@@ -32,4 +37,42 @@ func DeploymentOf(archive []builder.ArchiveFile, open artifact.Opener) Deploymen
 		}
 	}
 	return d
+}
+
+// Stored returns the deployment that a stored archive is. NotFound when it is not there any more.
+func Stored(ctx context.Context, objects assets.Opener, archive landfall.Archive) (Deployment, error) {
+	stored, err := objects.Open(ctx, archive.Key)
+	if err != nil {
+		return Deployment{}, err
+	}
+	defer func() { _ = stored.Close() }()
+	list, err := builder.ListWithLinks(stored, archive.Size)
+	files := make([]builder.ArchiveFile, len(list))
+	for i, f := range list {
+		files[i] = builder.ArchiveFile{Path: f.Path, File: f.File}
+	}
+	return DeploymentOf(files, func(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
+		stored, err := objects.Open(ctx, archive.Key)
+		if err != nil {
+			return nil, err
+		}
+		file, err := builder.OpenArchived(stored, archive.Size, f.Path)
+		if err != nil {
+			_ = stored.Close()
+			return nil, err
+		}
+		return archiveEntry{file, stored}, nil
+	}), err
+}
+
+// archiveEntry is a file of an archive, and the archive.
+type archiveEntry struct {
+	io.ReadCloser
+
+	archive io.Closer
+}
+
+// Close implements io.Closer.
+func (b archiveEntry) Close() error {
+	return errors.Join(b.ReadCloser.Close(), b.archive.Close())
 }

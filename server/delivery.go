@@ -269,7 +269,7 @@ func newUploads(s *shared) *handmade.Uploads {
 func newMaker(d *delivery) *handmade.Maker {
 	maker := &handmade.Maker{
 		DB: d.db, Editor: d.editor, Acceptor: d.acceptor, Dialer: d.acceptor.Mirrors.Dialer, Uploads: d.uploads,
-		Now: time.Now,
+		Objects: d.contents.Objects, Now: time.Now,
 	}
 	if d.repos != nil {
 		maker.Repositories = d.repos

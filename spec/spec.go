@@ -13,6 +13,9 @@ import (
 // DefaultFolder is the folder of spec files where an app does not name another.
 const DefaultFolder = "specs"
 
+// HandFile is the spec file of a version by hand, which no person wrote.
+const HandFile = "handmade.yaml"
+
 // Source is one spec file.
 type Source struct {
 	Name string // its path from the repository's root
