@@ -5,6 +5,12 @@ import (
 	"encoding/json"
 )
 
+// The types of the events that schedules make, and of messages that are no events themselves.
+const (
+	ScheduleEvent = "dev.landfall.schedule"
+	MessageEvent  = "dev.landfall.message"
+)
+
 // TriggerPath begins the addresses at which triggers are fired by hand.
 const TriggerPath = "/r/"
 

@@ -84,6 +84,12 @@ func (c *Call) triggerFire() *cobra.Command {
 			if release != "" {
 				app += ":" + landfall.ReleaseLabel(release)
 			}
+			var trigger client.FnTrigger
+			of := fnPath(words["namespace"], "apps", words["app"], "triggers", words["name"])
+			// a token that may not read it fires it all the same
+			if cl.Do(ctx, http.MethodGet, of, nil, &trigger) == nil && trigger.Tag != "" && in.eventType == "" {
+				in.eventType = landfall.ScheduleEvent
+			}
 			address := landfall.TriggerPath + words["namespace"] + "/" + app + "/" + words["name"]
 			if in.whole || in.eventType != "" {
 				return c.fireEvent(ctx, cl, address, &in)
@@ -100,7 +106,8 @@ func (c *Call) triggerFire() *cobra.Command {
 		})
 	cmd.Long = `Fire a trigger by hand, and print the data of its answer.
 
-The function gets the event that the trigger's schedule, queue or route would give it, with the data.
+The function gets the event that the trigger's schedule, queue or route would give it, with the data. A
+trigger of a function tag calls all functions of it, and each answer is printed on a line.
 With --type or --event it gets that event, with the trigger as its source, if the trigger's filters let
 it pass. Schedules and queues of previews are fired by hand alone.` + wordsOfAnswer
 	cmd.Flags().StringVar(&release, "release", "",
@@ -126,7 +133,10 @@ func (c *Call) fireEvent(ctx context.Context, cl *client.Client, address string,
 		return err
 	}
 	answers, err := cl.FireEvent(ctx, body)
-	for _, answer := range answers {
+	for i, answer := range answers {
+		if i > 0 && c.output == "" {
+			fmt.Fprintln(c.Stdout)
+		}
 		err = errors.Join(err, c.showAnswer(answer))
 	}
 	return err

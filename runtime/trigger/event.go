@@ -10,21 +10,15 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 )
 
-// The types of the events of schedules, and of messages that are no events themselves.
-const (
-	ScheduleType = "dev.landfall.schedule"
-	MessageType  = "dev.landfall.message"
-)
-
 // NewEvent returns an event of a time trigger, which stands for the request that Fission would send, or of a queue
 // trigger. It has no data.
 func NewEvent(t *registry.Trigger) event.Event {
 	if t.Kind != landfall.TimeTrigger {
-		e := event.Of(uuid.NewString(), t.Source(), MessageType, time.Now())
+		e := event.Of(uuid.NewString(), t.Source(), landfall.MessageEvent, time.Now())
 		e.SetSubject(t.Queue.Topic)
 		return e
 	}
-	e := event.Of(uuid.NewString(), t.Source(), ScheduleType, time.Now())
+	e := event.Of(uuid.NewString(), t.Source(), landfall.ScheduleEvent, time.Now())
 	e.SetSubject(t.Name)
 	event.SetProtocol(&e, event.Protocol{
 		Type: "http", Method: t.Time.Method, RequestURL: t.Time.Subpath,

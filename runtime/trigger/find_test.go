@@ -156,12 +156,12 @@ func TestNewEvent(t *testing.T) {
 		Name: "a"})
 	p, err := event.ProtocolOf(e)
 	if err != nil || p.Method != http.MethodPut || p.RequestURL != "/report" || e.Subject() != "a" ||
-		e.Source() != "/r/team/shop/a" || e.Type() != trigger.ScheduleType || e.Validate() != nil {
+		e.Source() != "/r/team/shop/a" || e.Type() != landfall.ScheduleEvent || e.Validate() != nil {
 		t.Errorf("got %v, %v", e, err)
 	}
 	e = trigger.NewEvent(&registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger,
 		Queue: landfall.QueueSource{Topic: "orders"}}, Namespace: "team", AppName: "shop", Name: "a"})
-	if _, there := e.Extensions()["protocol"]; there || e.Type() != trigger.MessageType || e.Subject() != "orders" {
+	if _, there := e.Extensions()["protocol"]; there || e.Type() != landfall.MessageEvent || e.Subject() != "orders" {
 		t.Errorf("got %v, want a message", e)
 	}
 }

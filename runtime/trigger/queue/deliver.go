@@ -24,9 +24,6 @@ import (
 	"landfall.dev/landfall/runtime/function"
 )
 
-// eventType is the type of the events that messages are which are no events themselves.
-const eventType = "dev.landfall.message"
-
 // taken is a message on its way through a trigger.
 type taken struct {
 	jetstream.Msg
@@ -195,7 +192,8 @@ func (m taken) event() (event.Event, error) {
 		return e, err
 	}
 	if !is {
-		e = event.Of(cmp.Or(m.Headers().Get(jetstream.MsgIDHeader), m.id), m.Source(), eventType, m.meta.Timestamp)
+		id := cmp.Or(m.Headers().Get(jetstream.MsgIDHeader), m.id)
+		e = event.Of(id, m.Source(), landfall.MessageEvent, m.meta.Timestamp)
 		e.SetSubject(m.topic)
 		if len(m.Data()) > 0 {
 			e.SetDataContentType(m.contentType())

@@ -19,9 +19,6 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// EventType is the type of the events that a schedule makes.
-const EventType = "dev.landfall.schedule"
-
 const (
 	// How long a firing waits for a function that is busy: at most before it tries again, and in all. The runner says how
 	// long at first.
@@ -198,7 +195,7 @@ func (s *Scheduler) invokeOne(ctx context.Context, t *registry.Trigger, f store.
 // eventOf returns the event of a firing. A function that was written for HTTP sees the request that Fission's timer
 // sends.
 func eventOf(t *registry.Trigger, f store.Firing) event.Event {
-	e := event.Of(f.Due.UTC().Format(time.RFC3339), t.Source(), EventType, f.Due.UTC())
+	e := event.Of(f.Due.UTC().Format(time.RFC3339), t.Source(), landfall.ScheduleEvent, f.Due.UTC())
 	e.SetSubject(t.Name)
 	event.SetExecution(&e, uuid.NewString())
 	event.SetProtocol(&e, event.Protocol{
