@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -189,10 +190,17 @@ func (u units) moveAlias(ctx context.Context, row store.Unit, move func(tx *stor
 
 func (u units) aliasMoves(ctx context.Context, row store.Unit, in *struct {
 	AliasPath
-	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000"`
+	Paging
 }) (*body[page[client.AliasMove]], error) {
-	moves, err := u.DB.AliasMoves(ctx, row.ID, in.Alias, in.Limit)
-	return answer(listOf(moves, func(m store.AliasMove) client.AliasMove {
+	before, err := numberCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	moves, err := u.DB.AliasMoves(ctx, row.ID, in.Alias, before, in.Limit+1)
+	part := pageOf(moves, in.Limit, func(m store.AliasMove) string { return strconv.FormatInt(m.ID, 10) })
+	shown := listOf(part.Items, func(m store.AliasMove) client.AliasMove {
 		return client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, Reason: m.Reason, At: m.At}
-	}), err)
+	})
+	shown.Next = part.Next
+	return answer(shown, err)
 }

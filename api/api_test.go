@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,6 +162,7 @@ func (w *world) changesNothing(s *seed, o operation, before string) (after strin
 		testkit.Equal(w.t, a.String()+": with a token for the app, as with one for its namespace", a.status, w.wantBound(s, o))
 		w.wantSuccess(s, o, tokenOf(landfall.ScopeAdmin, ""))
 		w.wantSuccess(s, o, tokenOf(o.scope, ""))
+		w.wantPages(s, o)
 	}
 	if after = w.state(); after != before {
 		w.t.Errorf("%s: got a change of what is stored, want none (- before, + after):\n%s", o.id, gocmp.Diff(before, after))
@@ -179,6 +181,41 @@ func (w *world) wantSuccess(s *seed, o operation, token string) {
 	if a.status == http.StatusNoContent {
 		testkit.Equal(w.t, a.what+": body", a.body, "")
 	}
+}
+
+// wantPages fails the test unless a list that has pages is the same one by one as in one piece.
+func (w *world) wantPages(s *seed, o operation) {
+	w.t.Helper()
+	if o.described.Parameters.GetByInAndName("query", "cursor") == nil {
+		return
+	}
+	path, _ := o.request(s, "")
+	at, _ := url.Parse(path)
+	read := func(limit, cursor string) (items []json.RawMessage, next string) {
+		query := at.Query()
+		query.Set("limit", limit)
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		a := w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, at.Path+"?"+query.Encode(), "")
+		testkit.Equal(w.t, a.String(), a.status, http.StatusOK)
+		var p struct {
+			Items []json.RawMessage
+			Next  string
+		}
+		if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+			w.t.Errorf("%s: %v", a, err)
+		}
+		return p.Items, p.Next
+	}
+	whole, _ := read("1000", "")
+	one, next := read("1", "")
+	all := one
+	for next != "" && len(all) <= len(whole) {
+		one, next = read("1", next)
+		all = append(all, one...)
+	}
+	testkit.Same(w.t, o.id+": page by page", all, whole)
 }
 
 // problem is an error as clients read it.

@@ -376,15 +376,24 @@ func (a *api) deleteApp(ctx context.Context, app landfall.App, in *struct {
 }
 
 func (a *api) deliveries(ctx context.Context, in *struct {
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	App   string `query:"app" doc:"name of an app: those to its own webhook, and to that of the installation those that were for it when they came; empty: all"`
+	Paging
+
+	App string `query:"app" doc:"name of an app: those to its own webhook, and to that of the installation those that were for it when they came; empty: all"`
 }) (*body[page[client.Delivery]], error) {
+	var last landfall.Delivery
+	received, key, err := readCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	last.Received = received
+	last.Hook, last.ID, _ = strings.Cut(key, "/")
+	cursor := func(d landfall.Delivery) string { return cursorOf(d.Received, d.Hook+"/"+d.ID) }
 	if in.App == "" {
 		if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 			return nil, err
 		}
-		all, err := a.DB.Deliveries(ctx, in.Limit)
-		return answer(pageOf(all, in.Limit, nil), err)
+		all, err := a.DB.Deliveries(ctx, last, in.Limit+1)
+		return answer(pageOf(all, in.Limit, cursor), err)
 	}
 	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
@@ -394,8 +403,8 @@ func (a *api) deliveries(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.DB.DeliveriesOf(ctx, app.ID, hook.ID, in.Limit)
-	return answer(pageOf(all, in.Limit, nil), err)
+	all, err := a.DB.DeliveriesOf(ctx, app.ID, hook.ID, last, in.Limit+1)
+	return answer(pageOf(all, in.Limit, cursor), err)
 }
 
 func (a *api) delivery(ctx context.Context, in *struct {

@@ -56,6 +56,18 @@ func parseCursor(cursor string) (time.Time, error) {
 	return t, nil
 }
 
+// numberCursor reads a cursor that is a number from 1; of none it is 0.
+func numberCursor(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	before, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || before < 1 {
+		return 0, wrongCursor()
+	}
+	return before, nil
+}
+
 func wrongCursor() error {
 	return landfall.Errorf("api", landfall.Invalid, "the cursor is not one that this API gave")
 }
@@ -192,12 +204,9 @@ func (a *api) moves(ctx context.Context, app landfall.App, in *struct {
 
 	Pointer string `query:"pointer" doc:"live, or tag NAME; empty: all"`
 }) (*body[page[client.Move]], error) {
-	before := int64(0)
-	if in.Cursor != "" {
-		var err error
-		if before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || before < 1 {
-			return nil, wrongCursor()
-		}
+	before, err := numberCursor(in.Cursor)
+	if err != nil {
+		return nil, err
 	}
 	moves, err := a.DB.MovesBefore(ctx, app.ID, in.Pointer, before, in.Limit+1)
 	return answer(pageOf(moves, in.Limit, func(m client.Move) string { return strconv.FormatInt(m.ID, 10) }), err)

@@ -103,7 +103,8 @@ func (w *world) makeApps() {
 		}
 		err = errors.Join(err, tx.CreateHook(ctx, landfall.Hook{ID: "bakery-hook", App: bakeryID, Secret: "hook secret"}, 0),
 			tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery-1", Event: "ping", Decision: "It was a ping",
-				Received: time.Now()}))
+				Received: time.UnixMicro(1)}),
+			tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery-2", Event: "ping", Received: time.UnixMicro(1)}))
 		for _, scope := range scopes() {
 			for _, bound := range []string{"", shopID, bakeryID, youngID, ownNamespace, otherNamespace} {
 				token := landfall.Token{Hash: landfall.DigestOf([]byte(tokenOf(scope, bound))), Name: string(scope) + bound,
@@ -297,6 +298,7 @@ func (w *world) makeRecords() {
 		to := []versioning.Weight{{Selector: "1", Percent: 100}}
 		_, err = versioning.SetAlias(ctx, tx, row,
 			versioning.NewAlias{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
+		err = errors.Join(err, tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: "stable", From: "1", To: "1", Actor: "bo"}))
 		_, _, errTag := versioning.SetFunctionTag(ctx, tx, versioning.NewFunctionTag{
 			Namespace: landfall.DefaultNamespace, Name: "morning", Functions: []landfall.Reference{{Name: "hello"}},
 			Create: true, Actor: "ada", At: time.Now(),

@@ -141,11 +141,9 @@ func (u units) versions(ctx context.Context, in *VersionsPath) (*body[page[clien
 		return nil, landfall.Errorf("api", landfall.NotFound,
 			"%s left the spec; releases still hold some of its versions, which answer by their uid", row.Unit)
 	}
-	var after int64
-	if in.Cursor != "" {
-		if after, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
-			return nil, wrongCursor()
-		}
+	after, err := numberCursor(in.Cursor)
+	if err != nil {
+		return nil, err
 	}
 	versions, err := u.DB.VersionsAfter(ctx, row.ID, after, in.Limit+1)
 	if err != nil {

@@ -203,7 +203,7 @@ func TestSucceeds(t *testing.T) {
 				t.Errorf("gateways saw %d changes, want 3", after-before)
 			}
 			if name == "alias" {
-				moves, err := s.db.AliasMoves(t.Context(), s.row.ID, "prod", 10)
+				moves, err := s.db.AliasMoves(t.Context(), s.row.ID, "prod", 0, 10)
 				if err != nil || len(moves) != 4 || moves[0].Actor != "canary c" ||
 					moves[0].Reason != "1 of 20 failed (5.0%); the threshold is 10%" {
 					t.Errorf("the alias moved as %+v, %v", moves, err)

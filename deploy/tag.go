@@ -42,8 +42,8 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 	case commitLike.MatchString(name):
 		why = "7 to 40 hexadecimal digits would be taken for a commit"
 	case len(name) > 250 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) ||
-		strings.ContainsFunc(name, unicode.IsSpace):
-		why = "a tag has at most 250 bytes of UTF-8, and no spaces and control characters"
+		name != strings.TrimSpace(name):
+		why = "a tag has at most 250 bytes of UTF-8, no control characters, and no spaces at its ends"
 	case landfall.IsUID(name) && existing(landfall.UID(name)):
 		why = "it is the id of a release"
 	default:

@@ -25,7 +25,7 @@ func TestCheckTag(t *testing.T) {
 		"":     "needs a name",
 		"live": "reserved", "latest": "reserved", "all": "reserved",
 		"branch-x": "follow", "branch-": "follow", "pr-1": "follow", "pr-": "follow", "pr-x": "follow",
-		"owf2k7qa": "id of a release", strings.Repeat("x", 251): "250", "a\x00b": "control", "a\nb": "control", "a b": "spaces",
+		"owf2k7qa": "id of a release", strings.Repeat("x", 251): "250", "a\x00b": "control", "a\nb": "control", "a\u2003": "spaces",
 		"a\x1b[31m": "control", "a\x7f": "control", "a\u009b31m": "control", "a\xff": "UTF-8",
 	} {
 		err := deploy.CheckTag(name, taken)

@@ -255,17 +255,20 @@ func (p *Parcel) static(u Unit) assets.Unit {
 	return unit
 }
 
-// checkArchives unpacks what runs once, to nowhere: an archive that is none, leaves its folder or is a bomb is refused.
+// checkArchives unpacks each archive of what runs once, to nowhere: one that is none, leaves its folder or is a bomb is
+// refused.
 func (w *installation) checkArchives() error {
 	all := slices.Clone(w.parcel.Document.Units)
 	for _, v := range w.parcel.Document.Versions {
 		all = append(all, v.Package)
 	}
+	checked := map[landfall.Digest]bool{}
 	for _, u := range all {
 		for _, b := range []*Blob{u.Source, u.Deployment} {
-			if b == nil {
+			if b == nil || checked[b.Digest] {
 				continue
 			}
+			checked[b.Digest] = true
 			folder, err := os.MkdirTemp(w.Folder, "check-*")
 			if err != nil {
 				return &landfall.Error{Op: "parcel.Install", Err: err}

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"time"
 
 	"landfall.dev/landfall"
@@ -64,6 +66,7 @@ func (q queries) Aliases(ctx context.Context, unit string) ([]landfall.Alias, er
 
 // AliasMove is one move of an alias.
 type AliasMove struct {
+	ID       int64 // is set when it is read
 	Alias    string
 	From, To string // as landfall.Alias says it; empty when it was new, and when it was removed
 	Actor    string
@@ -88,13 +91,13 @@ func (tx *Tx) CreateAliasMove(ctx context.Context, unit string, m AliasMove) err
 		SELECT o.id FROM alias_moves o WHERE o.unit = $1 ORDER BY o.id DESC LIMIT $2 + 0 OFFSET $2 + 0)`, unit, most)
 }
 
-// AliasMoves returns the moves of an alias of a unit, newest first.
-func (q queries) AliasMoves(ctx context.Context, unit, alias string, limit int) ([]AliasMove, error) {
+// AliasMoves returns the moves of an alias of a unit whose ID is less than before, newest first; for 0 the newest.
+func (q queries) AliasMoves(ctx context.Context, unit, alias string, before int64, limit int) ([]AliasMove, error) {
 	return list(ctx, q, "store.AliasMoves", func(row scanner) (AliasMove, error) {
 		m, at := AliasMove{Alias: alias}, int64(0)
-		err := row.Scan(&m.From, &m.To, &m.Actor, &at, &m.Reason)
+		err := row.Scan(&m.ID, &m.From, &m.To, &m.Actor, &at, &m.Reason)
 		m.At = timeOf(at)
 		return m, err
-	}, `SELECT moved_from, moved_to, actor, at, reason FROM alias_moves WHERE unit = $1 AND alias = $2
-		ORDER BY id DESC LIMIT $3 + 0`, unit, alias, limit)
+	}, `SELECT id, moved_from, moved_to, actor, at, reason FROM alias_moves WHERE unit = $1 AND alias = $2 AND id < $3
+		ORDER BY id DESC LIMIT $4 + 0`, unit, alias, cmp.Or(before, math.MaxInt64), limit)
 }

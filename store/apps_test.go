@@ -261,8 +261,8 @@ func testDoors(t *testing.T, open opener) {
 		}
 		testkit.Same(t, "of a hook", testkit.Must(db.Delivery(ctx, "h", "1"))(t), d)
 		testkit.Same(t, "of the installation", testkit.Must(db.Delivery(ctx, "", "1"))(t), none)
-		testkit.Same(t, "newest first", testkit.Must(db.Deliveries(ctx, 2))(t), []landfall.Delivery{none, d})
-		testkit.Same(t, "the newest", testkit.Must(db.Deliveries(ctx, 1))(t), []landfall.Delivery{none})
+		testkit.Same(t, "newest first", testkit.Must(db.Deliveries(ctx, landfall.Delivery{}, 2))(t), []landfall.Delivery{none, d})
+		testkit.Same(t, "the newest", testkit.Must(db.Deliveries(ctx, landfall.Delivery{}, 1))(t), []landfall.Delivery{none})
 		shared := landfall.Delivery{ID: "2", Event: "push", Received: after(2), Repository: 7}
 		foreign := landfall.Delivery{ID: "3", Event: "push", Received: after(3), Repository: 8}
 		others := landfall.Delivery{Hook: "g", ID: "2", Event: "push", Received: after(4), Repository: 7}
@@ -270,12 +270,12 @@ func testDoors(t *testing.T, open opener) {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d, "another") })
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared, "one", "another") })
-		testkit.Same(t, "to a hook, and for its app", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t),
+		testkit.Same(t, "to a hook, and for its app", testkit.Must(db.DeliveriesOf(ctx, "one", "h", landfall.Delivery{}, 5))(t),
 			[]landfall.Delivery{shared, d})
-		testkit.Same(t, "to a hook", testkit.Must(db.DeliveriesOf(ctx, "none", "h", 5))(t), []landfall.Delivery{d})
+		testkit.Same(t, "to a hook", testkit.Must(db.DeliveriesOf(ctx, "none", "h", landfall.Delivery{}, 5))(t), []landfall.Delivery{d})
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteDelivery(ctx, "", shared.ID) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared) })
-		testkit.Same(t, "when it came again, and was for nobody", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t),
+		testkit.Same(t, "when it came again, and was for nobody", testkit.Must(db.DeliveriesOf(ctx, "one", "h", landfall.Delivery{}, 5))(t),
 			[]landfall.Delivery{d})
 		again := d
 		again.Decision = "It made another run."

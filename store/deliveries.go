@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"math"
 
 	"landfall.dev/landfall"
 )
@@ -105,16 +106,30 @@ func (q queries) Delivery(ctx context.Context, hook, id string) (landfall.Delive
 		`SELECT `+deliveryColumns+` FROM deliveries WHERE hook = $1 AND id = $2`, hook, id)
 }
 
-// Deliveries returns the newest deliveries, newest first.
-func (q queries) Deliveries(ctx context.Context, limit int) ([]landfall.Delivery, error) {
-	return list(ctx, q, "store.Deliveries", scanDelivery,
-		`SELECT `+deliveryColumns+` FROM deliveries ORDER BY received DESC LIMIT $1 + 0`, limit)
+// deliveriesBefore follows a condition on deliveries, in parentheses: those before a delivery, newest first, or the
+// newest before none. Its arguments are what before returns, and how many.
+const deliveriesBefore = ` AND (received, hook, id) < ($1, $2, $3) ORDER BY received DESC, hook DESC, id DESC
+	LIMIT $4 + 0`
+
+func before(d landfall.Delivery) (received int64, hook, id string) {
+	if d.Received.IsZero() {
+		return math.MaxInt64, "", ""
+	}
+	return micros(d.Received), d.Hook, d.ID
 }
 
-// DeliveriesOf returns the newest deliveries that concern an app, to its own hook or to the installation's, newest
-// first.
-func (q queries) DeliveriesOf(ctx context.Context, app, hook string, limit int) ([]landfall.Delivery, error) {
+// Deliveries returns deliveries, newest first: those that come after last there, or the newest when that is empty.
+func (q queries) Deliveries(ctx context.Context, last landfall.Delivery, limit int) ([]landfall.Delivery, error) {
+	received, hook, id := before(last)
+	return list(ctx, q, "store.Deliveries", scanDelivery,
+		`SELECT `+deliveryColumns+` FROM deliveries WHERE 1 = 1`+deliveriesBefore, received, hook, id, limit)
+}
+
+// DeliveriesOf is Deliveries of those that concern an app, to its own hook or to the installation's.
+func (q queries) DeliveriesOf(ctx context.Context, app, own string, last landfall.Delivery,
+	limit int) ([]landfall.Delivery, error) {
+	received, hook, id := before(last)
 	return list(ctx, q, "store.DeliveriesOf", scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries
-		WHERE hook = $2 OR (hook = '' AND id IN (SELECT delivery FROM shared_deliveries WHERE app = $1))
-		ORDER BY received DESC LIMIT $3 + 0`, app, hook, limit)
+		WHERE (hook = $6 OR (hook = '' AND id IN (SELECT delivery FROM shared_deliveries WHERE app = $5)))`+
+		deliveriesBefore, received, hook, id, limit, app, own)
 }

@@ -177,7 +177,7 @@ func testForgetDeliveries(open opener) func(t *testing.T) {
 		testkit.Same(t, "not more than asked for", forget(t, db, old), 2)
 		testkit.Same(t, "the rest", forget(t, db, old), 1)
 		testkit.Same(t, "nothing is left", forget(t, db, old), 0)
-		left := testkit.Must(db.Deliveries(ctx, 9))(t)
+		left := testkit.Must(db.Deliveries(ctx, landfall.Delivery{}, 9))(t)
 		if len(left) != 1 || left[0].ID != "d3" {
 			t.Errorf("got %+v, want the youngest", left)
 		}

@@ -249,7 +249,7 @@ func TestUpgradeOfSharedDeliveries(t *testing.T) {
 				if app.GitHubConfirmed {
 					confirmed = append(confirmed, app.Name)
 				}
-				if len(testkit.Must(db.DeliveriesOf(ctx, app.ID, "none", 5))(t)) > 0 {
+				if len(testkit.Must(db.DeliveriesOf(ctx, app.ID, "none", landfall.Delivery{}, 5))(t)) > 0 {
 					listed = append(listed, app.Name)
 				}
 			}

@@ -66,7 +66,7 @@ func (s *shop) kept() [5]int {
 		}
 		return log[0].Text == "(the log was removed: LANDFALL_KEEP_LOGS is 1d)"
 	})
-	return [5]int{len(runs), len(whole), len(testkit.Must(db.Deliveries(ctx, 100))(s.T)),
+	return [5]int{len(runs), len(whole), len(testkit.Must(db.Deliveries(ctx, landfall.Delivery{}, 100))(s.T)),
 		len(testkit.Must(db.ExecutionsFrom(ctx, "", 100))(s.T)), len(testkit.Must(db.Tokens(ctx))(s.T))}
 }
 

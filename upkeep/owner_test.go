@@ -72,7 +72,7 @@ func newLitter(t *testing.T, db *store.DB) litter {
 // there reports whether the object and the record are there.
 func (l litter) there() (object, record bool) {
 	l.T.Helper()
-	deliveries, err := l.Receiver.DB.Deliveries(l.T.Context(), 10)
+	deliveries, err := l.Receiver.DB.Deliveries(l.T.Context(), landfall.Delivery{}, 10)
 	if err != nil {
 		l.T.Fatal(err)
 	}

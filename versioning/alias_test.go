@@ -50,7 +50,7 @@ func TestAliasesAreBounded(t *testing.T) {
 				return err
 			}
 		}
-		kept, err := tx.AliasMoves(ctx, row.ID, "flag", 2*moves)
+		kept, err := tx.AliasMoves(ctx, row.ID, "flag", 0, 2*moves)
 		testkit.Same(t, "moves that are kept", len(kept), moves)
 		return err
 	})

@@ -157,11 +157,21 @@ secret revoke shop KEY:1
 secret delete shop KEY
 	0 secret list shop: KEY
 job create hello --pattern @daily --version 1
-	1 job list: ^(?P<job>\S+) \S+ hello 1 @daily
+	1 job list: ^(?P<job>\S+) \S+ hello 1 @daily .* running
+job update {job} --pattern @weekly
+	1 job list: ^{job} \S+ hello 1 @weekly .* running
+job pause {job}
+	1 job list: ^{job} .* paused
+job resume {job}
+	1 job list: ^{job} .* running
+job cancel {job}
+	1 job list: ^{job} .* cancelled
 job delete {job}
 	0 job list: hello
 webhook create hello --version 1
 	1 webhook list: ^(?P<webhook>\S+) hello 1 http
+webhook update {webhook} --version latest
+	1 webhook list: ^{webhook} hello latest http
 webhook delete {webhook}
 	0 webhook list: hello
 queue publish shop orders --data one --key one

@@ -102,6 +102,9 @@ type App struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 
+	// Notes in the answer to a move of live: which triggers lead nowhere
+	Notes *[]string `json:"notes"`
+
 	// Previews who sees releases that are not live
 	Previews AppPreviews `json:"previews"`
 

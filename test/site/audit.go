@@ -306,7 +306,7 @@ func (a *audit) release(tx *store.Tx, app landfall.App) ([]string, error) {
 func (a *audit) deliveries() {
 	a.t.Helper()
 	seen := map[string]bool{}
-	for _, d := range testkit.Must(a.db.Deliveries(a.t.Context(), everything))(a.t) {
+	for _, d := range testkit.Must(a.db.Deliveries(a.t.Context(), landfall.Delivery{}, everything))(a.t) {
 		if seen[d.ID] || len(d.Runs) != 1 {
 			a.t.Errorf("the delivery %s was stored with the runs %v, or twice", d.ID, d.Runs)
 		}
