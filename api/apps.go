@@ -368,7 +368,7 @@ func (a *api) deleteApp(ctx context.Context, app landfall.App, in *struct {
 		return nil, landfall.Errorf("api", landfall.Conflict, "deleting %s ends its runs, closes all its addresses and "+
 			"removes what it stored, and the name stays reserved: say --force", app.Name)
 	}
-	if err := a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
+	if err := a.Upkeep.DeleteApp(ctx, app, true, caller(ctx).Name); err != nil {
 		return nil, err
 	}
 	app, err := a.DB.App(ctx, app.ID)

@@ -104,9 +104,14 @@ func (a *api) once(h huma.API) func(huma.Context, func(huma.Context)) {
 			ctx.SetStatus(p.Status)
 			_ = h.Marshal(ctx.BodyWriter(), "application/json", p)
 		}
-		if !makes || len(key) > longestKey {
+		if !makes {
 			refuse(toHTTP(landfall.Errorf("api", landfall.Invalid,
-				"%s is for requests that make something, and has up to %d characters", keyHeader, longestKey)))
+				"this request takes no %s; the description of each operation says whether it does", keyHeader)))
+			return
+		}
+		if len(key) > longestKey {
+			refuse(toHTTP(landfall.Errorf("api", landfall.Invalid, "the %s has %d bytes; it has at most %d", keyHeader,
+				len(key), longestKey)))
 			return
 		}
 		k := &keyed{below: ctx, header: http.Header{}}

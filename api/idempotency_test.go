@@ -87,7 +87,7 @@ func TestKeys(t *testing.T) {
 			wantProblem(t, other, http.StatusUnprocessableEntity, "invalid", "another request had this Idempotency-Key")
 			unchanged("another request with the key")
 			for _, bad := range []string{strings.Repeat("k", 256)} {
-				wantProblem(t, w.keyed(o, admin, bad, path, body), http.StatusBadRequest, "invalid", "up to 255 characters")
+				wantProblem(t, w.keyed(o, admin, bad, path, body), http.StatusBadRequest, "invalid", "it has at most 255")
 			}
 			unchanged("a request with a key that is too long")
 
@@ -148,7 +148,7 @@ func TestKeyIsWhose(t *testing.T) {
 		t.Errorf("got %s after a day, want another job", late)
 	}
 	refused := w.keyed(operation{method: http.MethodPost}, admin, "k", "/api/v1/apps/shop/rollback", "{}")
-	wantProblem(t, refused, http.StatusBadRequest, "invalid", "Idempotency-Key is for requests that make something")
+	wantProblem(t, refused, http.StatusBadRequest, "invalid", "this request takes no Idempotency-Key")
 }
 
 // Of many at once with one key, one is carried out.

@@ -405,15 +405,7 @@ func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string
 }
 
 func (a *api) deleteFnApp(ctx context.Context, app landfall.App, _ *FnAppPath) (*struct{}, error) {
-	releases, err := a.DB.AccessibleReleases(ctx, app.ID)
-	if err != nil {
-		return nil, err
-	}
-	if len(releases) > 0 {
-		return nil, landfall.Errorf("api", landfall.Conflict, "%s has %d accessible releases, whose addresses would close: "+
-			"landfall app delete %[1]s --force, or DELETE /apps/%[1]s?force=true", app.Name, len(releases))
-	}
-	return nil, a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name)
+	return nil, a.Upkeep.DeleteApp(ctx, app, false, caller(ctx).Name)
 }
 
 // resources are resources as functions and triggers show and take them.

@@ -16,12 +16,18 @@ import (
 
 // DeleteApp deletes an app. In one transaction it ends the unfinished runs and closes every way to reach the app, and
 // records what it closed. The app's name stays reserved; the names of its functions and packages become free. A
-// collection removes the content once KeepDeleted is over. NotFound when it was deleted before.
-func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
+// collection removes the content once KeepDeleted is over. NotFound when it was deleted before; Conflict when it has
+// accessible releases and withReleases does not say that they go, too.
+func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, withReleases bool, actor string) error {
 	by := deploy.Mover{Actor: actor, Reason: "the app was deleted", At: u.Now()}
 	err := u.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
+		}
+		if !withReleases {
+			if err := checkUnreleased(ctx, tx, app); err != nil {
+				return err
+			}
 		}
 		runs, err := tx.UnfinishedOfApp(ctx, app.ID)
 		if err != nil {
@@ -39,6 +45,16 @@ func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) 
 	if err == nil {
 		crashpoint.Here("delete.closed")
 		u.Rollout.Show(ctx, app)
+	}
+	return err
+}
+
+// checkUnreleased returns a Conflict when an app has accessible releases.
+func checkUnreleased(ctx context.Context, tx *store.Tx, app landfall.App) error {
+	releases, err := tx.AccessibleReleases(ctx, app.ID)
+	if err == nil && len(releases) > 0 {
+		err = landfall.Errorf("upkeep.DeleteApp", landfall.Conflict, "%s has %d accessible releases, whose addresses would "+
+			"close: landfall app delete %[1]s --force, or DELETE /apps/%[1]s?force=true", app.Name, len(releases))
 	}
 	return err
 }

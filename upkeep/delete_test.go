@@ -23,7 +23,7 @@ func deleted(t *testing.T) (s *shop, later func(time.Duration)) {
 	for _, key := range s.objects.keys("") { // as of an app, whose objects lie below one folder
 		s.objects.put(s.app().Objects + key)
 	}
-	if err := s.upkeep.DeleteApp(t.Context(), s.app(), "ada"); err != nil {
+	if err := s.upkeep.DeleteApp(t.Context(), s.app(), true, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	return s, later
@@ -43,6 +43,15 @@ func (s *shop) wantRemoved(what string) {
 	}
 }
 
+// An app that has releases is deleted only by who says that these go, too.
+func TestDeleteUnreleased(t *testing.T) {
+	t.Parallel()
+	s := newHoldings(t)
+	err := s.upkeep.DeleteApp(t.Context(), s.app(), false, "ada")
+	testkit.Kind(t, "with releases", err, landfall.Conflict)
+	testkit.Equal(t, "the app is there", s.app().Deleted.IsZero(), true)
+}
+
 // A deleted app is closed at once, and its content goes when it was kept for as long as it is to be.
 func TestDelete(t *testing.T) {
 	t.Parallel()
@@ -59,7 +68,7 @@ func TestDelete(t *testing.T) {
 		t.Errorf("got the record %+v, %t, %v of what was closed, want live, a tag, an alias, and the releases", was,
 			there, err)
 	}
-	testkit.Kind(t, "deleting it again", s.upkeep.DeleteApp(ctx, s.app(), "ada"), landfall.NotFound)
+	testkit.Kind(t, "deleting it again", s.upkeep.DeleteApp(ctx, s.app(), true, "ada"), landfall.NotFound)
 
 	before := len(s.objects.keys(""))
 	later(time.Hour - time.Second)
