@@ -160,7 +160,8 @@ func TestConventions(t *testing.T) {
 func TestState(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.want("landfall_database_up 1", "landfall_oldest_unfinished_commit_age_seconds 0", "landfall_queue_age_seconds 0",
+	f.want("landfall_database_up 1", "landfall_dead_letters 0",
+		"landfall_oldest_unfinished_commit_age_seconds 0", "landfall_queue_age_seconds 0",
 		`landfall_runs_unfinished{state="queued"} 0`, `landfall_runs_ended_total{state="error"} 0`,
 		`landfall_outbox_age_seconds{kind="status"} 0`, `landfall_outbox_age_seconds{kind="comment"} 0`)
 	run := landfall.Run{ID: "r1", App: "a", Commit: "1111111111111111111111111111111111111111", State: landfall.RunQueued,
@@ -178,9 +179,14 @@ func TestState(t *testing.T) {
 		if err := tx.WantComment(ctx, landfall.GitHubRepository{ID: 1}, 12, noon.Add(30*time.Second)); err != nil {
 			return err
 		}
+		dead := landfall.Execution{ID: "dead", AppID: "a", Namespace: "default", Function: "hello", Number: 1,
+			State: landfall.ExecutionFailed, Dead: true, Created: noon, Finished: noon}
+		if err := tx.RecordExecutions(ctx, noon, []store.ExecutionRecord{{Execution: dead}}); err != nil {
+			return err
+		}
 		return tx.CreateRun(ctx, run)
 	})
-	f.want("landfall_oldest_unfinished_commit_age_seconds 60", "landfall_queue_age_seconds 60",
+	f.want("landfall_dead_letters 1", "landfall_oldest_unfinished_commit_age_seconds 60", "landfall_queue_age_seconds 60",
 		`landfall_runs_unfinished{state="queued"} 1`, `landfall_outbox_owed{kind="status"} 1`,
 		`landfall_outbox_age_seconds{kind="status"} 40`, `landfall_outbox_owed{kind="comment"} 1`,
 		`landfall_outbox_age_seconds{kind="comment"} 30`)

@@ -15,7 +15,7 @@ import (
 type state struct {
 	Config
 
-	up, unfinished, ended, oldest, waiting, owed, owedAge, reported, bytes, builds *prometheus.Desc
+	up, unfinished, ended, oldest, waiting, owed, owedAge, dead, reported, bytes, builds *prometheus.Desc
 }
 
 func newState(c Config) *state {
@@ -33,6 +33,7 @@ func newState(c Config) *state {
 		waiting: desc("queue_age_seconds", "How long the oldest run waits that could be worked on; 0 when none does."),
 		owed:    desc("outbox_owed", "Commit statuses and comments that GitHub is to be told.", "kind"),
 		owedAge: desc("outbox_age_seconds", "Age of the oldest of them; 0 when there is none.", "kind"),
+		dead:    desc("dead_letters", "Asynchronous executions that failed for good, and can be sent again."),
 		reported: desc("outbox_ended_total",
 			"Commit statuses and comments that were sent, or dropped, since the database was made.", "kind", "outcome"),
 		bytes: desc("release_bytes_total",
@@ -44,8 +45,8 @@ func newState(c Config) *state {
 
 // Describe implements prometheus.Collector.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.up, s.unfinished, s.ended, s.oldest, s.waiting, s.owed, s.owedAge, s.reported,
-		s.bytes, s.builds} {
+	for _, d := range []*prometheus.Desc{s.up, s.unfinished, s.ended, s.oldest, s.waiting, s.owed, s.owedAge, s.dead,
+		s.reported, s.bytes, s.builds} {
 		out <- d
 	}
 }
@@ -90,6 +91,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(s.owed, float64(owed.Count), kind)
 		gauge(s.owedAge, age(owed.Since), kind)
 	}
+	gauge(s.dead, float64(pulse.Dead))
 	totals := pulse.Totals
 	counter(s.reported, totals.StatusesSent, "status", "sent")
 	counter(s.reported, totals.StatusesDropped, "status", "dropped")

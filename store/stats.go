@@ -16,6 +16,7 @@ type Stats struct {
 	Waiting  time.Time
 	Statuses Backlog
 	Comments Backlog
+	Dead     int // dead letters
 	Totals   Totals
 }
 
@@ -92,6 +93,10 @@ func (q queries) Stats(ctx context.Context, now time.Time) (Stats, error) {
 	}
 	if p.Comments, err = q.backlog(ctx,
 		`SELECT COUNT(*), COALESCE(MIN(since), 0) FROM comments WHERE told < wanted AND dropped = 0`); err != nil {
+		return p, err
+	}
+	if p.Dead, err = one(ctx, q, "store.Stats", scanValue[int],
+		`SELECT COUNT(*) FROM executions WHERE dead = 1`); err != nil {
 		return p, err
 	}
 	p.Totals, err = q.totals(ctx)
