@@ -20,7 +20,7 @@ import (
 func (a *api) registerAliases(h huma.API) {
 	u := units{a, landfall.FunctionUnit}
 	const all, one = "/functions/{name}/aliases", "/functions/{name}/aliases/{alias}"
-	registerOn(u, h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
+	registerOn(u, h, reading("list-aliases", all, "The aliases of a function: latest, and then by name"), u.aliases)
 	register(h, deploying("create-alias", http.MethodPost, all,
 		"Make an alias of a function").answering(http.StatusCreated).making(), u.createAlias)
 	registerOn(u, h, reading("show-alias", one, "One alias"), u.alias)
@@ -64,11 +64,30 @@ func (p Pointing) weights() ([]versioning.Weight, error) {
 }
 
 func (u units) aliases(ctx context.Context, row store.Unit, _ *UnitPath) (*body[page[client.Alias]], error) {
+	var all []landfall.Alias
+	latest, err := u.latestAlias(ctx, row)
+	if err == nil {
+		all = append(all, latest)
+	} else if !landfall.Is(err, landfall.NotFound) {
+		return nil, err
+	}
 	aliases, err := u.DB.Aliases(ctx, row.ID)
-	return answer(pageOf(aliases, len(aliases), nil), err)
+	all = append(all, aliases...)
+	return answer(pageOf(all, len(all), nil), err)
+}
+
+// latestAlias returns "latest" as an alias: it moved when its version was made. NotFound when there is no version.
+func (u units) latestAlias(ctx context.Context, row store.Unit) (landfall.Alias, error) {
+	const all = 100
+	v, err := u.selected(ctx, row, landfall.Latest)
+	return landfall.Alias{Name: landfall.Latest, Moved: v.Created,
+		Shares: []landfall.AliasShare{{UID: v.UID, Number: v.Number, Percent: all}}}, err
 }
 
 func (u units) alias(ctx context.Context, row store.Unit, in *AliasPath) (*body[client.Alias], error) {
+	if in.Alias == landfall.Latest {
+		return answer(u.latestAlias(ctx, row))
+	}
 	return answer(versioning.AliasOf(ctx, u.DB, row, in.Alias))
 }
 
@@ -118,6 +137,9 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 }
 
 func (u units) deleteAlias(ctx context.Context, row store.Unit, in *AliasPath) (*struct{}, error) {
+	if in.Alias == landfall.Latest {
+		return nil, landfall.Errorf("api", landfall.Invalid, "latest is the version that was made last, and cannot be deleted")
+	}
 	return nil, u.moveAlias(ctx, row, func(tx *store.Tx, row store.Unit) error {
 		a, err := versioning.AliasOf(ctx, tx, row, in.Alias)
 		if err == nil {

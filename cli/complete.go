@@ -52,6 +52,9 @@ func proposals() map[string]proposal {
 		"package name":     packageKind().references,
 		"package version":  packageKind().versions,
 		"function alias": listed("/functions/{name}/aliases", func(a client.Alias) []string {
+			if a.Name == landfall.Latest { // it moves by itself
+				return nil
+			}
 			return []string{a.Name + "\t" + a.String()}
 		}),
 		"run id": listed("/runs", func(r client.Run) []string {

@@ -31,7 +31,7 @@ func TestAlias(t *testing.T) {
 	s.Landfall("function", "alias", "create", "--name", "hello", "--alias", "qa", "--version", "2")
 	s.Landfall("function", "alias", "create", "hello", "dev", "latest")
 	//
-	testkit.Equal(t, "aliases", aliases(), "dev=3 prod=1 qa=2")
+	testkit.Equal(t, "aliases", aliases(), "latest=3 dev=3 prod=1 qa=2")
 	for alias, want := range map[string]string{"prod": "1", "qa": "2", "dev": "3"} {
 		testkit.Equal(t, "what hello:"+alias+" says",
 			strings.TrimSpace(s.Landfall("function", "invoke", "hello:"+alias)), want)
@@ -44,7 +44,7 @@ func TestAlias(t *testing.T) {
 	testkit.Equal(t, "the route after the alias moved", named(), "3")
 	testkit.Equal(t, "pushes that it took", len(site.List[client.Run](s, "/runs"))-runs, 0)
 	//
-	testkit.Equal(t, "aliases of one version", aliases(), "dev=3 prod=3 qa=2")
+	testkit.Equal(t, "aliases of one version", aliases(), "latest=3 dev=3 prod=3 qa=2")
 	//
 	testkit.Contains(t, site.Told{s.Landfall("function", "alias", "list", "--name", "hello")}, "ALIAS", "dev",
 		"prod", "qa")
@@ -57,7 +57,7 @@ func TestAlias(t *testing.T) {
 	testkit.Equal(t, "what the version says whose alias is gone",
 		strings.TrimSpace(s.Landfall("function", "invoke", "hello:2")), "2")
 	//
-	testkit.Equal(t, "aliases after one is gone", aliases(), "dev=3 prod=3")
+	testkit.Equal(t, "aliases after one is gone", aliases(), "latest=3 dev=3 prod=3")
 }
 
 // What cannot be an alias is refused with what would be right, and nothing moves.
@@ -104,8 +104,8 @@ func TestAliasRefused(t *testing.T) {
 	late("morrow", "prod")
 	all := site.List[client.Alias](s, "/functions/hello/aliases")
 	// N-035: refused, and nothing was made
-	if len(all) != 1 || all[0].Name != "prod" || all[0].Shares[0].Number != 1 {
-		t.Errorf("the aliases are %+v, want prod alone", all)
+	if len(all) != 2 || all[0].Name != "latest" || all[1].Name != "prod" || all[1].Shares[0].Number != 1 {
+		t.Errorf("the aliases are %+v, want latest and prod", all)
 	}
 }
 
