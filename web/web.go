@@ -74,6 +74,7 @@ func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 	get("/", s.showing(overview))
 	get("/apps/:app", s.showing(app))
 	get("/apps/:app/releases/:uid", s.showing(release))
+	get("/apps/:app/releases/:uid/export", s.passing(m))
 	get("/apps/:app/diff", s.showing(diff))
 	get("/runs/:id", s.showing(run))
 	for path, a := range actions() {
@@ -152,13 +153,39 @@ func (s *site) showing(load func(*request) (*view, error)) http.HandlerFunc {
 		}
 		switch {
 		case landfall.Is(err, landfall.Unauthorized) && !events && in == nil:
-			http.Redirect(w, r, "/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+			toSignIn(w, r)
 		case err != nil:
 			s.fail(w, r, in, err)
 		case events && v.follow > 0:
 			s.stream(w, in, load, v)
 		default:
 			s.write(w, in, v)
+		}
+	}
+}
+
+// toSignIn leads who is not signed in to where they sign in, and from there to what they asked for.
+func toSignIn(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+}
+
+// passing answers with what the API, which h serves, has at the same path: a download, as it comes.
+func (s *site) passing(h http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		in, err := s.enter(r)
+		var to *url.URL
+		if err == nil {
+			to, err = url.Parse("/api/v1" + r.URL.EscapedPath())
+		}
+		switch {
+		case landfall.Is(err, landfall.Unauthorized):
+			toSignIn(w, r)
+		case err != nil:
+			s.fail(w, r, in, err)
+		default:
+			asked := in.Clone(in.Context())
+			asked.URL = to
+			h.ServeHTTP(w, asked)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -137,6 +139,21 @@ func TestPagesAreForUse(t *testing.T) {
 			testkit.Equal(t, "the console", b.Heard(), "")
 		})
 	}
+}
+
+// A release's page has its archive, which is what the command writes.
+func TestExportOfPages(t *testing.T) {
+	t.Parallel()
+	s := site.New(t)
+	page := s.URL + "/apps/shop/releases/" + string(s.Numbered(s.Static("shop"), "shop", 1))
+	testkit.Contains(t, site.Told{s.ReadAs(page).Body}, `href="`+strings.TrimPrefix(page, s.URL)+`/export" download`)
+	archive := s.ReadAs(page + "/export")
+	testkit.Equal(t, "type", archive.Header.Get("Content-Type"), "application/x-tar")
+	file := filepath.Join(t.TempDir(), "shop.tar")
+	s.Landfall("release", "export", "shop", "live", file)
+	testkit.Equal(t, "the archive", archive.Body == string(testkit.Must(os.ReadFile(file))(t)), true)
+	testkit.Contains(t, site.Told{s.Get(page + "/export").Body}, "Sign in")
+	testkit.Equal(t, "of no release", s.ReadAs(page+"x/export").Status, http.StatusNotFound)
 }
 
 // With JavaScript, pages that are open show what happens, without being loaded again.
