@@ -123,7 +123,7 @@ func (c *Call) contentOf(ctx context.Context, cl *client.Client, what string, ar
 	}
 	info, err := os.Stat(what)
 	if err != nil {
-		return nil, Invalid("%v", err)
+		return nil, Invalid("%s cannot be read: %v", what, err)
 	}
 	content := &client.Content{Name: filepath.Base(what)}
 	path := what

@@ -58,7 +58,11 @@ func (c *Call) showReleaseCanary(canary client.ReleaseCanary) error {
 		t.field("app", canary.App)
 		t.field("canary", string(canary.Release))
 		t.field("live", string(canary.Live))
-		t.field("state", string(canary.State)+": "+canary.Reason)
+		state := string(canary.State)
+		if canary.Reason != state {
+			state += ": " + canary.Reason
+		}
+		t.field("state", state)
 		t.field("weight", fmt.Sprintf("%d%% of the visitors, %d%% more every %s", canary.Weight, canary.Step,
 			canary.Interval))
 		t.field("threshold", fmt.Sprintf("%d%% more failures than live", canary.Threshold))

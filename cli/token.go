@@ -42,6 +42,9 @@ func (c *Call) tokenCreate() *cobra.Command {
 		"landfall token create ci --scope deploy --app shop --expires 90d\n"+
 			"landfall token create dashboards --scope read --namespace team",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
+			if err := oneOf("scope", scope, "read", "invoke", "deploy", "admin"); err != nil {
+				return err
+			}
 			if scope == "" {
 				return Invalid("say with --scope what the token may do: read, invoke, deploy or admin")
 			}
