@@ -118,7 +118,9 @@ test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrep
 		build/bin/testreport -o build/faults.json
 
 .PHONY: test/model
-test/model: needs build/bin/testreport build/bin/testservers ## 10,000 random histories of an app against a model of versioning, and 666 on PostgreSQL (LANDFALL_MODEL_HISTORIES=1000 for fewer)
+test/model: needs build/bin/testreport build/bin/testservers ## 10,000 random histories of an app against a model of versioning, and 666 on PostgreSQL (LANDFALL_MODEL_HISTORIES=1000 for fewer); before them 1,000 pushes beside collections
+	@LANDFALL_RACE_ROUNDS=$${LANDFALL_RACE_ROUNDS:-1000} $(GO) test -json -v -timeout 1h -count=1 $(TESTFLAGS) -run '^TestCollectionRace$$' ./upkeep | \
+		build/bin/testreport -o build/race.json; ended=$$?; grep -o '[0-9]* pushes, [^"\]*' build/race.json; exit $$ended
 	@build/bin/testservers $(GO) test -json -v -timeout 10h -count=1 $(TESTFLAGS) -run '^TestHistories' ./test/history -rapid.checks=$${LANDFALL_MODEL_HISTORIES:-10000} -rapid.nofailfile | \
 		build/bin/testreport -o build/model.json; ended=$$?; grep -o '[0-9]* histories, [^"]*' build/model.json; exit $$ended
 

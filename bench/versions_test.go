@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkVersions calls the newest version of a function by its name, of which there are 10,000 versions, beside one
-// with a single version (C-033).
+// with a single version.
 func BenchmarkVersions(b *testing.B) {
 	const versions, calls = 10_000, 500
 	program := compiled(b, "./echo")
