@@ -161,6 +161,14 @@ func installation(ctx context.Context, scope landfall.Scope) error {
 	return nil
 }
 
+// readsAll fails with Forbidden unless the caller may read all apps: a list is of one app then.
+func readsAll(ctx context.Context) error {
+	if !caller(ctx).Allows(landfall.ScopeRead, "") {
+		return forbidden(landfall.ScopeRead, "the whole installation: name one of its apps")
+	}
+	return nil
+}
+
 // problem is an error as RFC 9457 wants it, with our kind.
 type problem struct {
 	Title  string `json:"title"`

@@ -147,7 +147,7 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 		}
 	}
 	if in.App == "" && in.Function == "" {
-		if err := installation(ctx, landfall.ScopeRead); err != nil {
+		if err := readsAll(ctx); err != nil {
 			return nil, err
 		}
 	}

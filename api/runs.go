@@ -51,7 +51,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 }) (*body[page[client.Run]], error) {
 	var appID string
 	if in.App == "" {
-		if err := installation(ctx, landfall.ScopeRead); err != nil {
+		if err := readsAll(ctx); err != nil {
 			return nil, err
 		}
 	} else {
