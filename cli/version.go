@@ -46,8 +46,13 @@ func (c *Call) versionUpdate(k unitKind) *cobra.Command {
 		example = "landfall package version update --name src-pkg --src src-archive.zip\n" +
 			"landfall package version update src-pkg --version 3 --description \"With the new library\""
 	}
-	return c.makeCommand(k, "update NAME", "Make another version of a "+k.name+", or describe one", example,
-		client.NewVersion{Update: true})
+	short := "Make another version of a " + k.name + ", or describe one"
+	cmd := c.makeCommand(k, "update NAME", short, example, client.NewVersion{Update: true})
+	cmd.Long = short + `.
+
+The new version has what is said here, and is as the latest in the rest. With --description and --version alone
+none is made: the version that --version names gets the description.`
+	return cmd
 }
 
 // describe changes the description of a version.
