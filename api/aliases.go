@@ -138,7 +138,8 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 
 func (u units) deleteAlias(ctx context.Context, row store.Unit, in *AliasPath) (*struct{}, error) {
 	if in.Alias == landfall.Latest {
-		return nil, landfall.Errorf("api", landfall.Invalid, "latest is the version that was made last, and cannot be deleted")
+		return nil, landfall.Errorf("api", landfall.Invalid,
+			"latest is the version that was made last, and cannot be deleted")
 	}
 	return nil, u.moveAlias(ctx, row, func(tx *store.Tx, row store.Unit) error {
 		a, err := versioning.AliasOf(ctx, tx, row, in.Alias)

@@ -163,7 +163,7 @@ func installation(ctx context.Context, scope landfall.Scope) error {
 
 // readsAll fails with Forbidden unless the caller may read all apps: a list is of one app then.
 func readsAll(ctx context.Context) error {
-	if !caller(ctx).Allows(landfall.ScopeRead, "") {
+	if err := installation(ctx, landfall.ScopeRead); err != nil {
 		return forbidden(landfall.ScopeRead, "the whole installation: name one of its apps")
 	}
 	return nil

@@ -72,7 +72,8 @@ func secretMissing(app landfall.App, name, why string) error {
 		name, why, app.Name, name)
 }
 
-// SecretsUnchanged reports whether a group version has the secrets that a new release of a line would get.
+// SecretsUnchanged reports whether a group version has the versions of secrets that a new release of a line would get.
+// An earlier version with the same value is not the same: it may have been revoked.
 func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit,
 	line landfall.Line) (bool, error) {
 	for _, u := range units {
@@ -80,7 +81,7 @@ func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units
 			continue
 		}
 		now, err := Pin(ctx, tx, app, u.Unit.Name, line)
-		if err = landfall.Ignore(err, landfall.Invalid); err != nil || now.Digest != u.Digest {
+		if err = landfall.Ignore(err, landfall.Invalid); err != nil || now.Number != u.Number {
 			return false, err
 		}
 	}

@@ -161,6 +161,19 @@ func TestSecretWithoutRelease(t *testing.T) {
 	}
 }
 
+// A value that is set again is another version: a release that has the revoked one is not what a push gets.
+func TestSecretSetAgain(t *testing.T) {
+	t.Parallel()
+	s, r := newSecretShop(t)
+	s.SetSecret("shop", "STRIPE_KEY", "second-value")
+	if out, code := s.Run(t.TempDir(), "secret", "revoke", "shop", "STRIPE_KEY:1"); code != 0 {
+		t.Fatal(out)
+	}
+	s.SetSecret("shop", "STRIPE_KEY", "first-value", "--no-release")
+	r.Git("tag", "v1")
+	wantPaid(t, s, "shop--"+string(s.Released(r.Push("v1"), "shop")), "first-value")
+}
+
 // What cannot be a secret is refused, and not shown.
 func TestSecretRefused(t *testing.T) {
 	t.Parallel()

@@ -79,7 +79,7 @@ func (s *state) holders(id landfall.UnitID, number int64) (releases []landfall.U
 // held reports whether anything needs a version to be there: what a person is told, and what is run with it.
 func (s *state) held(id landfall.UnitID, number int64) bool {
 	releases, names, others := s.holders(id, number)
-	if len(releases)+names+others > 0 || id == fn("f") && s.leads(number) {
+	if len(releases)+names+others > 0 || s.reserved[id] == number || id == fn("f") && s.leads(number) {
 		return true
 	}
 	// A function runs the package's version with which it was made, and there may be another one with the same content.
@@ -344,11 +344,21 @@ func (s *state) collect(now time.Time) {
 		return
 	}
 	for number, v := range u.versions {
-		if releases, _, _ := s.holders(site(), number); len(releases) == 0 {
+		if releases, _, _ := s.holders(site(), number); len(releases) == 0 && s.reserved[site()] != number {
 			v.empty = true
 			u.versions[number] = v
 		}
 	}
+}
+
+// newest is the number of the newest version with a digest; 0: none.
+func (u *unitState) newest(of landfall.Digest) (newest int64) {
+	for number, v := range u.versions {
+		if v.of == of {
+			newest = max(newest, number)
+		}
+	}
+	return newest
 }
 
 // put is the version of a unit with a digest, in an apply that shares a uid: the newest that there is, or a new one.
@@ -358,12 +368,7 @@ func (s *state) put(id landfall.UnitID, of landfall.Digest, uid landfall.UID, pr
 		u = &unitState{versions: map[int64]version{}, aliases: map[string]alias{}}
 		s.units[id] = u
 	}
-	newest := int64(0)
-	for number, v := range u.versions {
-		if v.of == of {
-			newest = max(newest, number)
-		}
-	}
+	newest := u.newest(of)
 	if newest > 0 && !again {
 		v := u.versions[newest]
 		u.retired = u.retired && !production

@@ -115,7 +115,7 @@ func (h *history) steps() map[string]func(*rapid.T) {
 			h.within(h.collect(t), "", draw[inner](t))
 		},
 	}
-	steps["contest"], steps["contest again"] = h.contest, h.contest
+	steps["contest"], steps["contest again"], steps["plot"] = h.contest, h.contest, h.plot
 	for name, of := range draw {
 		steps[name] = func(t *rapid.T) {
 			h.t = t
@@ -136,7 +136,7 @@ func (h *history) release(t *rapid.T) {
 func (h *history) contest(t *rapid.T) {
 	h.t = t
 	uid := some(h, "release", h.want.releases)
-	switch rapid.SampledFrom([]string{"alias", "version", "release", "run", "secret"}).Draw(t, "about") {
+	switch rapid.SampledFrom([]string{"alias", "version", "release", "run"}).Draw(t, "about") {
 	case "alias":
 		id, numbers := h.aFunction(t)
 		unheld := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { return h.want.held(id, n) })
@@ -159,8 +159,6 @@ func (h *history) contest(t *rapid.T) {
 			needs = h.tagging("beta", uid)
 		}
 		h.together(h.expiring(uid), needs)
-	case "secret":
-		h.within(h.work(t), landfall.StepUpload, h.setSecret(t))
 	case "run":
 		h.together(h.work(t), h.push(t))
 	}

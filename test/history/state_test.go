@@ -33,7 +33,8 @@ type state struct {
 	revoked    map[int64]bool                       // versions of the secret
 	heads      map[landfall.RefName]landfall.CommitSHA
 	runs       map[string]run
-	words      map[digestOf]string // what digests are made of, as the history has learned
+	words      map[digestOf]string       // what digests are made of, as the history has learned
+	reserved   map[landfall.UnitID]int64 // what a run is about to share
 }
 
 // unitState is a unit with what exists of it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"pgregory.net/rapid"
 
@@ -16,7 +15,10 @@ import (
 // setSecret gives the secret a value.
 func (h *history) setSecret(t *rapid.T) step {
 	value := rapid.SampledFrom([]string{"first-value", "second-value"}).Draw(t, "value")
-	noRelease := rapid.Bool().Draw(t, "no release")
+	return h.settingSecret(value, rapid.Bool().Draw(t, "no release"))
+}
+
+func (h *history) settingSecret(value string, noRelease bool) step {
 	var set deploy.SetSecretResult
 	return step{name: "set the secret", about: fmt.Sprint(value, noRelease), do: func(ctx context.Context) (err error) {
 		set, err = h.editor.SetSecret(ctx, h.app, deploy.NewSecret{Name: key().Name, Value: secret.Text(value),
@@ -105,7 +107,10 @@ func (h *history) revoke(t *rapid.T) step {
 	if u == nil || len(u.versions) == 0 {
 		t.Skip("there is no secret")
 	}
-	number := rapid.SampledFrom(slices.Sorted(maps.Keys(u.versions))).Draw(t, "number")
+	return h.revoking(rapid.SampledFrom(h.numbers(key())).Draw(t, "number"))
+}
+
+func (h *history) revoking(number int64) step {
 	return step{name: "revoke a secret", do: func(ctx context.Context) error {
 		_, err := h.editor.RevokeSecret(ctx, h.app, key().Name, fmt.Sprint(number), actor)
 		return err

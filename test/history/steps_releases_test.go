@@ -90,6 +90,10 @@ func (h *history) untag(t *rapid.T) step {
 	if name == "" {
 		t.Skip("there is none")
 	}
+	return h.untagging(name)
+}
+
+func (h *history) untagging(name string) step {
 	return step{name: "untag", about: name, do: func(ctx context.Context) error {
 		return h.move(ctx, func(tx *store.Tx, app *landfall.App) error {
 			_, err := deploy.RemoveTag(ctx, tx, app.ID, name, h.by())

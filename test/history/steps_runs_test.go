@@ -112,6 +112,10 @@ func (h *history) work(t *rapid.T) step {
 	if id == "" {
 		t.Skip("no run waits")
 	}
+	return h.working(id)
+}
+
+func (h *history) working(id string) step {
 	var ended landfall.Run
 	work := func(ctx context.Context) (err error) {
 		if err = h.pipeline.Work(ctx, id); err == nil {
@@ -119,7 +123,7 @@ func (h *history) work(t *rapid.T) step {
 		}
 		return err
 	}
-	return step{name: "work a run", about: id + " of " + waiting[id].commit.Short(), do: work, rest: func(ctx context.Context) error {
+	return step{name: "work a run", about: id + " of " + h.want.runs[id].commit.Short(), do: work, rest: func(ctx context.Context) error {
 		for tries := 0; !ended.State.Final() && tries < 8; tries++ {
 			if err := h.due(ctx, ended); err != nil {
 				return err
@@ -207,7 +211,7 @@ func (h *history) worked(s *state, id string, ended landfall.Run) landfall.Kind 
 	s.groups[uid] = group{r.commit, inForce, known[pkg()], same}
 	r.state, r.group = landfall.RunSucceeded, uid
 	s.runs[id] = r
-	return h.pointed(s, r, uid, ended.Branch)
+	return h.pointed(s, r, uid, h.branchOf(uid)) // also of one that was made before, and never released
 }
 
 // pointed is what the model says of the references that want a run.

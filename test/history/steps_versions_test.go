@@ -24,7 +24,11 @@ func (h *history) aFunction(t *rapid.T) (landfall.UnitID, []int64) {
 	if u == nil || len(u.versions) == 0 {
 		t.Skip("there is no such function")
 	}
-	return id, slices.Sorted(maps.Keys(u.versions))
+	return id, h.numbers(id)
+}
+
+func (h *history) numbers(id landfall.UnitID) []int64 {
+	return slices.Sorted(maps.Keys(h.want.units[id].versions))
 }
 
 // setAlias makes or moves an alias.
@@ -232,7 +236,10 @@ func (h *history) deleteFunction(t *rapid.T) step {
 func (h *history) version(t *rapid.T) step {
 	id := rapid.SampledFrom([]landfall.UnitID{fn("f"), fn("g"), pkg()}).Draw(t, "unit")
 	label := rapid.SampledFrom([]string{"", "v1", "v2", "next"}).Draw(t, "label")
-	released := rapid.Bool().Draw(t, "released")
+	return h.making(id, label, rapid.Bool().Draw(t, "released"))
+}
+
+func (h *history) making(id landfall.UnitID, label string, released bool) step {
 	var made landfall.Version
 	return step{name: "make a version", about: fmt.Sprint(id, label, released), do: func(ctx context.Context) (err error) {
 		made, _, err = h.editor.MakeVersion(ctx, h.app, deploy.HandVersion{Unreleased: !released,
