@@ -150,7 +150,8 @@ func (h *history) sharing(t *rapid.T) {
 	h.within(h.working(run), landfall.StepUpload, h.collectBeside(c))
 }
 
-// collectBeside collects while a run has reserved what is stored of a content.
+// collectBeside collects while a run may have reserved what is stored of a content: what it has not is stored again by
+// the run, and can go.
 func (h *history) collectBeside(c content) step {
 	reserved := map[landfall.UnitID]int64{}
 	words := c.units()
@@ -162,7 +163,12 @@ func (h *history) collectBeside(c content) step {
 	s := h.collect(nil)
 	next := s.next
 	s.next = func(s *state) landfall.Kind {
-		s.reserved = reserved
+		s.reserved = maps.Clone(reserved)
+		left := h.stored()
+		maps.DeleteFunc(s.reserved, func(id landfall.UnitID, number int64) bool {
+			v, there := left.unitVersion(id, number)
+			return !there || v.empty
+		})
 		defer func() { s.reserved = nil }()
 		return next(s)
 	}
