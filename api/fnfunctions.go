@@ -220,6 +220,11 @@ func (u units) deleteFn(ctx context.Context, row store.Unit, in *FnFunctionPath)
 	if err != nil {
 		return nil, err
 	}
+	if app.OfNamespace() { // it is in no release that would go on without it
+		u.flush(ctx)
+		_, err = u.Editor.DeleteFunction(ctx, row, caller(ctx).Name, false, false)
+		return nil, err
+	}
 	_, err = u.Editor.DropFunction(ctx, app, in.Function, caller(ctx).Name)
 	return nil, err
 }

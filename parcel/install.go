@@ -425,8 +425,8 @@ func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
 	units = append(units, w.secrets...)
 	d := w.parcel.Document
 	g := landfall.Group{UID: w.uid, App: app.ID, Digest: versioning.GroupDigest(versioning.InForce(units)),
-		Commit: d.Commit, Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Policy: d.Policy,
-		Created: w.Now()}
+		Commit: d.Commit, Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Created: w.Now(),
+		Policy: &app.Policy} // an archive is no commit of production, and changes nothing of it
 	if err := tx.CreateGroup(ctx, g, units); err != nil {
 		return err
 	}
