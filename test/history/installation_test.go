@@ -204,7 +204,7 @@ func (g gateways) Shown(_ context.Context, app string) (int64, error) {
 type objects struct {
 	mu      sync.Mutex
 	there   map[string][]byte
-	between func() // is called before each change and each list, outside of all transactions; nil: nothing is
+	between func() // is called before the next change or list, outside of all transactions; nil: nothing is
 }
 
 var _ assets.Store = &objects{}
@@ -219,6 +219,7 @@ func (o *objects) set(between func()) {
 func (o *objects) pause() {
 	o.mu.Lock()
 	between := o.between
+	o.between = nil // what it does may change something itself
 	o.mu.Unlock()
 	if between != nil {
 		between()

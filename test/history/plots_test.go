@@ -84,8 +84,8 @@ func (h *history) revoked(t *rapid.T) {
 // anotherSecret sets a secret while a run is about to release an earlier value.
 func (h *history) anotherSecret(t *rapid.T) {
 	h.take(h.settingSecret("first-value", true))
-	run := h.sends(t, rapid.SampledFrom([]string{branch, "red"}).Draw(t, "branch"), h.commits(withSecret)...)
-	h.within(h.working(run), landfall.StepUpload, h.settingSecret("second-value", true))
+	run := h.sends(t, branch, h.commits(withSecret)...)
+	h.within(h.working(run), landfall.StepUpload, h.settingSecret("second-value", false))
 }
 
 // comesOutDifferently runs a commit again after its secret has got another value.
