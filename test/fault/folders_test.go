@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,9 @@ func testEarlierFolder(t *testing.T, folder string) {
 		"apps_shop_secrets", "functions", "functions_greet_aliases", "functions_greet_versions"} {
 		var got any
 		s.Call(http.MethodGet, "/"+strings.ReplaceAll(name, "_", "/"), nil, &got)
+		if name == "functions_greet_aliases" {
+			got = withoutLatest(t, got)
+		}
 		wantHas(t, name, portless(s, got), testkit.Decode[any](t,
 			testkit.Must(os.ReadFile(filepath.Join(folder, name+".json")))(t)))
 	}
@@ -105,6 +109,18 @@ func recorded(t *testing.T, folder, name string, fields int) (lines [][]string) 
 		lines = append(lines, fieldsOf)
 	}
 	return lines
+}
+
+// withoutLatest returns a list of aliases without the one that every function has: earlier programs did not list it.
+func withoutLatest(t *testing.T, got any) any {
+	t.Helper()
+	list, _ := got.(map[string]any)
+	items, _ := list["items"].([]any)
+	list["items"] = slices.DeleteFunc(items, func(alias any) bool {
+		fields, _ := alias.(map[string]any)
+		return fields["name"] == "latest"
+	})
+	return list
 }
 
 // portless returns what the API answered without the server's port.
