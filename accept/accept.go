@@ -244,7 +244,12 @@ func (a *acceptance) assignOlderRun(ctx context.Context) (string, error) {
 	if len(earlier) > 0 {
 		return earlier[0].ID, nil
 	}
-	return a.createEnded(ctx, landfall.RunSuperseded, supersededBy(a.head.SHA))
+	id, err := a.createEnded(ctx, landfall.RunSuperseded, supersededBy(a.head.SHA))
+	if err != nil {
+		return "", err
+	}
+	_, err = a.tx.WithdrawRunRef(ctx, store.RunRef{Run: id, Push: a.push.ID}) // as if the newer one had come later
+	return id, err
 }
 
 // assignExistingRun gives a push that moved nothing the run that its commit has, in whatever state: a commit is tried
