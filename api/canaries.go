@@ -19,7 +19,7 @@ func (a *api) registerCanaries(h huma.API) {
 	const all, one = "/apps/{app}/canaries", "/apps/{app}/canaries/{canary}"
 	register(h, reading("list-canaries", "/canaries", "The canaries of a namespace, by name"), a.listCanaries)
 	register(h, deploying("create-canary", http.MethodPost, all,
-		"Move the calls of an alias or a route to another version, step by step").answering(http.StatusCreated),
+		"Move the calls of an alias or a route to another version, step by step").answering(http.StatusCreated).making(),
 		a.createCanary)
 	registerOn(a, h, reading("show-canary", one, "One canary, with its history, newest first"), a.showCanary)
 	registerOn(a, h, deploying("delete-canary", http.MethodDelete, one,
@@ -84,6 +84,12 @@ func (a *api) createCanary(ctx context.Context, in *struct {
 		return nil, err
 	}
 	b := in.Body
+	if mayBeMade(ctx) {
+		there, err := a.DB.Canary(ctx, app.ID, b.Name)
+		if !landfall.Is(err, landfall.NotFound) {
+			return answer(canaryOf(there), err)
+		}
+	}
 	rule := landfall.DefaultCanaryRule()
 	if b.Interval != "" {
 		if rule.Interval, err = time.ParseDuration(b.Interval); err != nil {
@@ -100,7 +106,7 @@ func (a *api) createCanary(ctx context.Context, in *struct {
 		rule.MinRequests = *b.MinRequests
 	}
 	n := canary.New{Name: b.Name, Function: b.Function, Alias: b.Alias, Version: b.Version, Trigger: b.Trigger,
-		Newer: b.Newer, Older: b.Older, Actor: caller(ctx).Name, At: a.Now(), CanaryRule: rule}
+		Newer: b.Newer, Older: b.Older, Actor: caller(ctx).Name, At: a.now(), CanaryRule: rule}
 	var made landfall.Canary
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
 		active, err := tx.ActiveApp(ctx, app.ID)

@@ -26,7 +26,8 @@ const keyHeader = "Idempotency-Key"
 const (
 	keptKeys    = 24 * time.Hour
 	longestKey  = 255
-	mostKept    = 256 << 10 // bytes of an answer
+	mostKeys    = 10_000   // of a token
+	mostKept    = 16 << 10 // bytes of an answer
 	keepingTime = 5 * time.Second
 )
 
@@ -182,7 +183,7 @@ func (a *api) claim(k *keyed, key landfall.Digest) (store.KeyedRequest, error) {
 // claimed stores a claim, unless the key has one, and returns the one that it has.
 func (a *api) claimed(ctx context.Context, claim store.KeyedRequest) (known store.KeyedRequest, err error) {
 	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		known, err = tx.ClaimKey(ctx, claim, claim.Created.Add(-keptKeys))
+		known, err = tx.ClaimKey(ctx, claim, claim.Created.Add(-keptKeys), mostKeys)
 		return err
 	})
 	return known, err

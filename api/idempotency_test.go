@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -45,7 +46,7 @@ func (w *world) claimed(token, key string) (r store.KeyedRequest) {
 	w.t.Helper()
 	w.update(func(ctx context.Context, tx *store.Tx) (err error) {
 		r, err = tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(token)),
-			Key: landfall.DigestOf([]byte(key)), Created: time.Now()}, time.Time{})
+			Key: landfall.DigestOf([]byte(key)), Created: time.Now()}, time.Time{}, 9)
 		return err
 	})
 	return r
@@ -109,7 +110,7 @@ func TestKeys(t *testing.T) {
 			w.update(func(ctx context.Context, tx *store.Tx) error {
 				_, err := tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)),
 					Key: landfall.DigestOf([]byte("once")), Created: time.Now().Add(-time.Hour),
-					Request: landfall.DigestOf([]byte(o.method + " " + path + "\n" + body))}, time.Time{})
+					Request: landfall.DigestOf([]byte(o.method + " " + path + "\n" + body))}, time.Time{}, 9)
 				return err
 			})
 			a := w.keyed(o, admin, "once", path, body)
@@ -141,7 +142,7 @@ func TestKeyIsWhose(t *testing.T) {
 		if err := tx.ReleaseKey(ctx, old); err != nil {
 			return err
 		}
-		_, err := tx.ClaimKey(ctx, old, time.Time{})
+		_, err := tx.ClaimKey(ctx, old, time.Time{}, 9)
 		return err
 	})
 	if late := ask(admin, once); late.status != http.StatusCreated || late.body == first.body {
@@ -211,4 +212,32 @@ func TestClientSendsAgain(t *testing.T) {
 	left = 1
 	err := cl.Do(t.Context(), http.MethodPost, "/apps/shop/rollback", map[string]string{}, nil)
 	testkit.Kind(t, "what makes nothing is not sent again", err, landfall.Unavailable)
+}
+
+// A token cannot fill the database with answers that are kept for its keys.
+func TestKeysAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newSeed(t).copy(t)
+	admin, ofShop := tokenOf(landfall.ScopeAdmin, ""), tokenOf(landfall.ScopeDeploy, shopID)
+	ask := func(token, key string) answer {
+		return w.keyed(operation{method: http.MethodPost}, token, key, "/api/v1/jobs",
+			`{"function":"hello","pattern":"0 3 * * *"}`)
+	}
+	first := ask(admin, "first")
+	w.update(func(ctx context.Context, tx *store.Tx) error {
+		const most = 10_000
+		for n := range most - 1 {
+			claim := store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)), Created: time.Now(),
+				Key: landfall.DigestOf(fmt.Append(nil, n))}
+			if _, err := tx.ClaimKey(ctx, claim, time.Time{}, most); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	refused := ask(admin, "one more")
+	testkit.Equal(t, refused.String(), refused.status, http.StatusServiceUnavailable)
+	testkit.Equal(t, "the first one again", ask(admin, "first").body, first.body)
+	other := ask(ofShop, "one more")
+	testkit.Equal(t, "another token: "+other.String(), other.status, http.StatusCreated)
 }

@@ -147,6 +147,9 @@ func (a *api) showJob(_ context.Context, job landfall.Job, _ *JobPath) (*body[cl
 	return answer(jobOf(job), nil)
 }
 
+// keptJobs is how many jobs of a function that are over are kept: each may have a megabyte of input.
+const keptJobs = 100
+
 func (a *api) createJob(ctx context.Context, in *struct{ Body client.NewJob }) (*body[client.Job], error) {
 	job, there, err := made(ctx, a.DB.Job)
 	if err != nil || there {
@@ -168,6 +171,9 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body client.NewJob }) (
 		}
 		count, err := tx.CountJobs(ctx, u.Unit)
 		if err := crowded(count, err, "job"); err != nil {
+			return err
+		}
+		if err := tx.TrimJobs(ctx, u.Unit, keptJobs); err != nil {
 			return err
 		}
 		job = landfall.Job{FunctionUse: u, Name: n.Name, Input: n.Input, Pattern: n.Pattern, Next: next, Count: n.Count,

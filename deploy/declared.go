@@ -284,6 +284,12 @@ func (u *RefUpdate) declareAlias(ctx context.Context, unit store.GroupUnit, by M
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return err
 	}
+	if old.Name == "" {
+		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: declared.Function}
+		if err := versioning.CheckNewAlias(ctx, u.Tx, store.Unit{ID: function, Unit: id}, a.Name); err != nil {
+			return err
+		}
+	}
 	a.Sticky = old.Sticky
 	if old.String() == a.String() {
 		a.Moved = old.Moved

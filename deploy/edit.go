@@ -427,6 +427,10 @@ type NewFunction struct {
 	Annotations string             // JSON, or empty
 }
 
+// ErrUntested is for a function that would be released without its tests, where they are required.
+var ErrUntested = landfall.Errorf("deploy.Editor", landfall.Conflict, "this installation releases only functions that "+
+	"pass their tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it")
+
 // PutFunction gives a function other resources, or makes a copy of another function, and releases the app with it. For
 // an existing function, Like may only name the version in force; else Conflict.
 func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction,
@@ -451,8 +455,7 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 			return "", false, err
 		}
 		if editor.RequireTests {
-			return "", false, landfall.Errorf(op, landfall.Conflict, "this installation releases only functions that pass "+
-				"their tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it")
+			return "", false, ErrUntested
 		}
 		d := versioning.Declared{Unit: id}
 		if d.Spec, err = spec.WithResources(v.Spec, f.Resources); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
@@ -29,7 +30,7 @@ func (allowed Allowed) over(t landfall.FunctionTag) error {
 // versioning.SetFunctionTag, and of allowed, for the functions that it named and those that it is to name.
 func (editor *Editor) SetFunctionTag(ctx context.Context, n versioning.NewFunctionTag,
 	allowed Allowed) (set landfall.FunctionTag, err error) {
-	n.At = editor.Now()
+	n.At = editor.Now().UTC().Truncate(time.Microsecond) // as it is read again
 	err = editor.changeFunctionTag(ctx, n.Namespace, n.Name, func(tx *store.Tx) error {
 		var was landfall.FunctionTag
 		if was, set, err = versioning.SetFunctionTag(ctx, tx, n); err != nil {

@@ -23,7 +23,8 @@ type HandVersion struct {
 }
 
 // MakeVersion makes a version of a function or package of an app, and a release with it unless none is wanted. Conflict
-// when nothing of the app was applied yet, or the label is taken; NotFound when the unit is not there, and nothing says
+// when nothing of the app was applied yet, the label is taken, or tests are required and the function is another than
+// before; NotFound when the unit is not there, and nothing says
 // what a new function runs.
 func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion,
 	actor string) (made landfall.Version, release landfall.UID, err error) {
@@ -51,6 +52,9 @@ func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandV
 		unit, beside, err := e.handMade(ctx, n, latest)
 		if err != nil {
 			return "", false, err
+		}
+		if editor.RequireTests && n.Unit.Kind == landfall.FunctionUnit && unit.Digest != latest.Digest {
+			return "", false, ErrUntested
 		}
 		u, err := e.apply(ctx, unit, beside, map[landfall.UnitID]landfall.NewVersion{n.Unit: n.NewVersion})
 		if err != nil {

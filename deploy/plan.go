@@ -81,6 +81,28 @@ func CheckRelease(ctx context.Context, tx *store.Tx, app landfall.App, uid landf
 	return CheckFunctions(ctx, tx, app, fmt.Sprintf("release %s of %s", uid, app.Name), specs)
 }
 
+// CheckNewRelease fails with Conflict when an app that is to be made, its release with these functions, and the bytes
+// that it stores are more than the plan of its namespace has.
+func CheckNewRelease(ctx context.Context, r planReader, app landfall.App, functions []json.RawMessage,
+	bytes int64) error {
+	plan, err := r.Plan(ctx, app.Namespace)
+	if err != nil || plan == (landfall.Plan{}) {
+		return err
+	}
+	before, err := r.Counts(ctx, app.Namespace)
+	if err != nil {
+		return err
+	}
+	after := before
+	after.Apps++
+	after.Releases++
+	after.Bytes += bytes
+	if err := plan.Refusal(app.Namespace, "the app "+app.Name, before, after); err != nil {
+		return err
+	}
+	return CheckFunctions(ctx, r, app, "the release of "+app.Name, functions)
+}
+
 // CheckNewApp fails with Conflict when a namespace has more apps than its plan, in the transaction that made one.
 func CheckNewApp(ctx context.Context, tx *store.Tx, app landfall.App) error {
 	plan, err := tx.Plan(ctx, app.Namespace)

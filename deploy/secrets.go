@@ -255,8 +255,8 @@ func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) 
 	return row, err
 }
 
-// DeleteSecret deletes all versions of a secret. Conflict, with the releases, while accessible ones use it. Its numbers
-// continue when it is made again.
+// DeleteSecret deletes all versions of a secret. Conflict, with the releases, while accessible ones use it, and while
+// something leads to a version of a function that needs it. Its numbers continue when it is made again.
 func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name string) error {
 	return editor.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {
@@ -278,6 +278,15 @@ func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name s
 			return landfall.Errorf("deploy.DeleteSecret", landfall.Conflict, "%s is used by %s: %s; push without it and expire "+
 				"them (landfall release expire), or revoke a value (landfall secret revoke)", row.Unit,
 				landfall.Count(len(holders), "release"), strings.Join(names, ", "))
+		}
+		users, err := tx.FunctionsWith(ctx, row.ID)
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			return landfall.Errorf("deploy.DeleteSecret", landfall.Conflict, "%s is used by %s, to which an alias, a function "+
+				"tag, a job, a webhook or an execution leads: delete those first (landfall function version show %s says which), "+
+				"or revoke a value (landfall secret revoke)", row.Unit, users[0], users[0])
 		}
 		return dropVersions(ctx, tx, row)
 	})

@@ -1,7 +1,6 @@
 package handmade
 
 import (
-	"archive/zip"
 	"cmp"
 	"context"
 	"errors"
@@ -14,7 +13,9 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/unpack"
 )
 
 // Content is a file, or an archive of files, that a person sends: exactly one of Upload, URL and Literal says where it
@@ -59,7 +60,7 @@ func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, f
 		r.path, err = m.Uploads.whole(owner, c.Upload)
 	case c.URL != "":
 		r.name = cmp.Or(r.name, lastElement(c.URL))
-		r.path, err = m.fetch(ctx, c.URL, folder)
+		r.path, err = m.fetch(ctx, owner, c.URL, folder)
 	default:
 		r.path, err = write(folder, strings.NewReader(string(c.Literal)), m.Uploads.MaxBytes)
 	}
@@ -76,18 +77,28 @@ func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, f
 		}
 	}
 	if archive || strings.HasSuffix(strings.ToLower(r.name), ".zip") {
-		z, err := zip.OpenReader(r.path)
-		if err != nil {
-			return r, invalid("%s is no zip archive, or is damaged", cmp.Or(r.name, "the archive"))
-		}
 		r.zip = true
-		return r, z.Close()
+		return r, checkZip(r.path, cmp.Or(r.name, "the archive"))
 	}
 	if r.name == "" || r.name != path.Base(r.name) || strings.HasPrefix(r.name, ".") ||
 		strings.ContainsAny(r.name, "*?[]{}\\\x00\n") {
 		return r, invalid("%q cannot be the name of the file", r.name)
 	}
 	return r, nil
+}
+
+// checkZip fails unless a file is a zip archive, with no more files than may be.
+func checkZip(name, called string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		_, err = unpack.Open(called, f, info.Size(), artifact.MaxFiles)
+	}
+	return err
 }
 
 func lastElement(address string) string {
@@ -98,14 +109,47 @@ func lastElement(address string) string {
 	return path.Base(u.Path)
 }
 
+// begin counts a fetch, of all and of the owner of a token, until done. Unavailable when there are as many as may be:
+// a slow address would hold a request, and a file of it, for minutes.
+func (m *Maker) begin(owner landfall.Digest) (done func(), err error) {
+	const most, mostOfOwner = 8, 2
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	all := 0
+	for _, n := range m.fetches {
+		all += n
+	}
+	if all >= most || m.fetches[owner] >= mostOfOwner {
+		return nil, landfall.Errorf("handmade.fetch", landfall.Unavailable,
+			"too much is being fetched already: try again later, or send the file")
+	}
+	if m.fetches == nil {
+		m.fetches = map[landfall.Digest]int{}
+	}
+	m.fetches[owner]++
+	return func() {
+		m.counting.Lock()
+		defer m.counting.Unlock()
+		m.fetches[owner]--
+		if m.fetches[owner] == 0 {
+			delete(m.fetches, owner)
+		}
+	}, nil
+}
+
 // fetch gets what is at an address, by the rules by which repositories are cloned.
-func (m *Maker) fetch(ctx context.Context, address, folder string) (string, error) {
+func (m *Maker) fetch(ctx context.Context, owner landfall.Digest, address, folder string) (string, error) {
 	const patience = 5 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := m.checkAddress(address); err != nil {
 		return "", err
 	}
+	done, err := m.begin(owner)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return "", invalid("%s cannot be fetched: %v", address, err)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"landfall.dev/landfall"
@@ -41,6 +42,9 @@ type Maker struct {
 	Objects      assets.Opener   // of the packages that there are
 	Dialer       *builder.Dialer // by which addresses are fetched
 	Now          func() time.Time
+
+	counting sync.Mutex
+	fetches  map[landfall.Digest]int // under way, by whose token
 }
 
 // Version is what a person says of a version that is to be made. Where a field is empty, it is as the latest version
@@ -110,7 +114,7 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 		}
 		hand.UID = hand.Package.UID
 		if latest.Number == 0 && v.Environment == "" { // a new function runs where its package does
-			if hand.Environment, _, err = builtBy(hand.Package.Spec); err != nil {
+			if hand.Environment, _, err = spec.ReadPackageVersion(hand.Package.Spec); err != nil {
 				return Made{}, err
 			}
 		}
@@ -456,24 +460,10 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 	return c.writeSpecs()
 }
 
-// builtBy returns the environment and the build command in the spec of a package or a function; nothing of none.
-func builtBy(stored json.RawMessage) (env, build string, err error) {
-	var was struct {
-		Environment struct {
-			Name string `json:"name"`
-		} `json:"environment"`
-		Build string `json:"buildcmd"`
-	}
-	if stored != nil {
-		err = json.Unmarshal(stored, &was)
-	}
-	return was.Environment.Name, was.Build, err
-}
-
 // packageFields returns the spec of a package without its archives: its environment and its build, of a package as
 // before unless a person says otherwise.
 func packageFields(v Version, before landfall.Version) (map[string]any, error) {
-	env, build, err := builtBy(before.Spec)
+	env, build, err := spec.ReadPackageVersion(before.Spec)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (m *Maker) checkRuns(ctx context.Context, hand deploy.HandVersion, latest l
 // checkEntry fails for an entry point that the package has not.
 func (m *Maker) checkEntry(ctx context.Context, env environment.Environment, entrypoint string, pkg landfall.Version,
 	content landfall.PackageContent) error {
-	_, build, err := builtBy(pkg.Spec)
+	_, build, err := spec.ReadPackageVersion(pkg.Spec)
 	if err != nil || env.Images() {
 		return err
 	}

@@ -5,9 +5,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/artifact"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 )
 
@@ -17,10 +20,8 @@ func (p *Parcel) check() error {
 	if len(d.Units) == 0 {
 		return invalid("has a release without units")
 	}
-	if d.Commit != "" {
-		if _, err := landfall.ParseCommitSHA(string(d.Commit)); err != nil {
-			return invalid("names a commit that is none: %q", d.Commit)
-		}
+	if err := d.checkAbout(); err != nil {
+		return err
 	}
 	for _, u := range d.Units {
 		if !slices.Contains(landfall.UnitKinds(), u.Kind) || u.Kind == landfall.SecretUnit {
@@ -34,12 +35,40 @@ func (p *Parcel) check() error {
 			return invalid("has more than %d static files", artifact.MaxFiles)
 		}
 	}
+	paths := map[string]bool{}
 	for _, u := range d.Units {
 		if err := p.checkUnit(u, ids); err != nil {
 			return err
 		}
+		for _, f := range u.Files {
+			if paths[f.Path] {
+				return invalid("has a file at %q twice", f.Path)
+			}
+			paths[f.Path] = true
+		}
 	}
 	return cmp.Or(p.checkBeside(ids), p.Document.checkReferences(), p.Document.checkNames())
+}
+
+// checkAbout fails unless what the document says of where its release comes from can be stored and shown.
+func (d *Document) checkAbout() error {
+	if d.Commit != "" {
+		if _, err := landfall.ParseCommitSHA(string(d.Commit)); err != nil {
+			return invalid("names a commit that is none: %q", d.Commit)
+		}
+	}
+	const most = 250
+	for _, said := range [][2]string{{"app", d.App}, {"release", string(d.Release)}, {"branch", d.Branch},
+		{"actor", d.Actor}} {
+		if len(said[1]) > most || !utf8.ValidString(said[1]) || strings.ContainsFunc(said[1], unicode.IsControl) {
+			return invalid("names %s %.40q: such a name has at most %d bytes, and no control characters", said[0], said[1], most)
+		}
+	}
+	secrets := slices.Sorted(slices.Values(d.Secrets))
+	if len(slices.Compact(secrets)) < len(d.Secrets) {
+		return invalid("names a secret twice")
+	}
+	return nil
 }
 
 // checkUnit fails unless a unit is whole, and what it needs is in the document.
@@ -59,14 +88,23 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 	case landfall.StaticUnit:
 		return p.checkStatic(u)
 	case landfall.PackageUnit:
-		return p.checkPackage(u)
+		if _, _, err = spec.ReadPackageVersion(u.Spec); err == nil {
+			return p.checkPackage(u)
+		}
 	case landfall.FunctionUnit:
 		pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)}
-		if _, err = spec.ReadFunctionVersion(u.Spec); err == nil && !ids[pkg] {
+		var f landfall.Function
+		if f, err = spec.ReadFunctionVersion(u.Spec); err == nil && !ids[pkg] {
 			return invalid("lacks the %s, which the %s needs", pkg, u.ID())
 		}
+		if err == nil && !ids[landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}] {
+			_, err = environment.Of(f.Environment)
+		}
 	case landfall.EnvironmentUnit:
-		_, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec)
+		var e landfall.Environment
+		if e, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec); err == nil {
+			_, err = environment.Of(e)
+		}
 	case landfall.ConfigUnit:
 		if _, err = spec.ReadConfigVersion(u.Spec); err == nil && u.Name != landfall.ConfigName {
 			return invalid("has a configuration that is called %q", u.Name)
@@ -106,10 +144,9 @@ func (p *Parcel) checkStatic(u Unit) error {
 	}
 	before := ""
 	for _, f := range u.Files {
-		if f.Path <= before || f.Path != path.Clean(f.Path) || !strings.HasPrefix(f.Path, strings.TrimSuffix(u.Name, "/")) ||
-			!strings.HasPrefix(f.Path, "/") || strings.ContainsFunc(f.Path, func(c rune) bool {
-			return c < ' ' || c == 0x7f || c == '\\'
-		}) {
+		unseen := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }
+		below := f.Path == u.Name || strings.HasPrefix(f.Path, strings.TrimSuffix(u.Name, "/")+"/")
+		if f.Path <= before || f.Path != path.Clean(f.Path) || !below || strings.ContainsFunc(f.Path, unseen) {
 			return invalid("has a file at %q, where it cannot be served, or twice", f.Path)
 		}
 		before = f.Path

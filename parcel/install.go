@@ -30,8 +30,13 @@ type Importer struct {
 	Rollout    *deploy.Rollout
 	ReleaseURL func(app string, selector landfall.UID) string
 	Folder     string // for work in progress; made when needed
-	MaxBytes   int64  // of an archive
+	MaxBytes   int64  // of an archive, and of what is stored of it
 	Now        func() time.Time
+
+	RequireTests bool // only functions that have passed a test are released: none of an archive
+
+	// Alone runs f while nothing else is imported or collected: a collection would take what is not visible yet.
+	Alone func(ctx context.Context, f func() error) error
 }
 
 // Receive keeps the bytes of an archive in a file of its own, which the caller closes; its name is gone already.
@@ -69,7 +74,7 @@ type Destination struct {
 
 // Install makes a release of a parcel in an app, which is live then if it is to be. Otherwise it is one of the releases
 // of branches other than production. Nothing is visible before all of it is stored, and nothing is stored and no app
-// is made when the app lacks a secret, owns no unit of a name, or has no room in the plan.
+// is made when the app lacks a secret, owns no unit of a name, or the archive has what cannot be taken.
 func (m *Importer) Install(ctx context.Context, to Destination, p *Parcel,
 	actor string) (landfall.UID, []string, error) {
 	line := landfall.Preview
@@ -78,22 +83,7 @@ func (m *Importer) Install(ctx context.Context, to Destination, p *Parcel,
 	}
 	w := &installation{Importer: m, parcel: p, app: to.App, line: line, actor: actor,
 		stored: map[landfall.UnitID]versioning.Stored{}, holds: map[landfall.UnitID][]*beside{}}
-	if err := w.declare(ctx); err != nil {
-		return "", nil, err
-	}
-	if err := w.checkArchives(); err != nil {
-		return "", nil, err
-	}
-	if w.app.ID == "" {
-		var err error
-		if w.app, err = to.Make(ctx); err != nil {
-			return "", nil, err
-		}
-	}
-	if err := w.store(ctx); err != nil {
-		return "", nil, err
-	}
-	if err := m.DB.Update(ctx, func(tx *store.Tx) error { return w.commit(ctx, tx) }); err != nil {
+	if err := m.Alone(ctx, func() error { return w.install(ctx, to.Make) }); err != nil {
 		return "", nil, err
 	}
 	m.Rollout.Show(ctx, w.app)
@@ -104,19 +94,91 @@ func (m *Importer) Install(ctx context.Context, to Destination, p *Parcel,
 type installation struct {
 	*Importer
 
-	parcel  *Parcel
-	app     landfall.App
-	line    landfall.Line
-	actor   string
-	uid     landfall.UID
-	units   []versioning.Unit
-	secrets []store.GroupUnit
-	statics map[landfall.UnitID]assets.Unit
-	stored  map[landfall.UnitID]versioning.Stored
-	folders []string
-	notes   []string
-	beside  []*beside
-	holds   map[landfall.UnitID][]*beside // what declared aliases and function tags name
+	parcel   *Parcel
+	app      landfall.App
+	line     landfall.Line
+	actor    string
+	uid      landfall.UID
+	units    []versioning.Unit
+	secrets  []store.GroupUnit
+	triggers []spec.Trigger
+	statics  map[landfall.UnitID]assets.Unit
+	stored   map[landfall.UnitID]versioning.Stored
+	folders  []string
+	notes    []string
+	beside   []*beside
+	holds    map[landfall.UnitID][]*beside // what declared aliases and function tags name
+}
+
+func (w *installation) install(ctx context.Context, makeApp func(ctx context.Context) (landfall.App, error)) error {
+	if w.RequireTests && len(w.functions()) > 0 {
+		return deploy.ErrUntested
+	}
+	if err := w.declare(ctx); err != nil {
+		return err
+	}
+	if err := w.checkSize(); err != nil {
+		return err
+	}
+	if err := w.checkArchives(ctx); err != nil {
+		return err
+	}
+	if w.app.ID == "" {
+		err := deploy.CheckNewRelease(ctx, w.DB, w.app, w.functions(), w.size())
+		if err != nil {
+			return err
+		}
+		if w.app, err = makeApp(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.store(ctx); err != nil {
+		return err
+	}
+	return w.DB.Update(ctx, func(tx *store.Tx) error { return w.commit(ctx, tx) })
+}
+
+// functions are the specs of the functions of the release.
+func (w *installation) functions() (specs []json.RawMessage) {
+	for _, u := range w.parcel.Document.Units {
+		if u.Kind == landfall.FunctionUnit {
+			specs = append(specs, u.Spec)
+		}
+	}
+	return specs
+}
+
+// size is how many bytes are stored of the archive: each unit stores what it names.
+func (w *installation) size() (bytes int64) {
+	for _, u := range w.archives() {
+		for _, b := range []*Blob{u.Source, u.Deployment} {
+			if b != nil {
+				bytes += b.Size
+			}
+		}
+		for _, f := range u.Files {
+			bytes += f.Size
+		}
+	}
+	return bytes
+}
+
+// checkSize fails when more would be stored than an archive may have.
+func (w *installation) checkSize() error {
+	if bytes := w.size(); bytes > w.MaxBytes {
+		return invalid("would take %d bytes when it is stored; the limit is %d (LANDFALL_MAX_COMMIT_BYTES)", bytes,
+			w.MaxBytes)
+	}
+	return nil
+}
+
+// archives are all units that may have content: of the release, and beside it.
+func (w *installation) archives() []Unit {
+	all := slices.Clone(w.parcel.Document.Units)
+	for _, v := range w.parcel.Document.Versions {
+		all = append(all, v.Package)
+	}
+	return all
 }
 
 // declare gives the units the digests that they have here. Conflict, with their names, when the app lacks secrets.
@@ -146,13 +208,16 @@ func (w *installation) declare(ctx context.Context) error {
 			}
 		}
 		if u.Kind == landfall.FunctionUnit || u.Kind == landfall.PackageUnit {
-			if err := versioning.CheckOwner(ctx, w.DB, w.app, u.ID(), "the archive"); err != nil {
+			if err := versioning.CheckOwner(ctx, w.DB, w.app, u.ID(), "the archive", w.parcel.Document.has); err != nil {
 				return err
 			}
 		}
 		declared = append(declared, d)
 	}
-	var err error
+	err := spec.CheckRoutes(w.triggers, w.Specs)
+	if err != nil {
+		return invalid("has triggers of which two cannot be together: %s", landfall.MessageOf(err))
+	}
 	if w.units, err = versioning.Resolve(declared); err != nil {
 		return err
 	}
@@ -203,6 +268,7 @@ func (w *installation) trigger(ctx context.Context, u Unit, d *versioning.Declar
 		return invalid("has a %s that is wrong: %s", u.ID(), landfall.MessageOf(err))
 	}
 	d.Spec = t.Spec
+	w.triggers = append(w.triggers, t)
 	d.Pinned = digests(w.pinned(written.References()))
 	_, err = w.DB.FunctionTag(ctx, w.app.Namespace, t.Tag)
 	if t.Tag == "" || landfall.Is(err, landfall.NotFound) || w.parcel.Document.unit(tagUnit(t.Tag)) != nil {
@@ -257,16 +323,15 @@ func (p *Parcel) static(u Unit) assets.Unit {
 
 // checkArchives unpacks each archive of what runs once, to nowhere: one that is none, leaves its folder or is a bomb is
 // refused.
-func (w *installation) checkArchives() error {
-	all := slices.Clone(w.parcel.Document.Units)
-	for _, v := range w.parcel.Document.Versions {
-		all = append(all, v.Package)
-	}
+func (w *installation) checkArchives(ctx context.Context) error {
 	checked := map[landfall.Digest]bool{}
-	for _, u := range all {
+	for _, u := range w.archives() {
 		for _, b := range []*Blob{u.Source, u.Deployment} {
 			if b == nil || checked[b.Digest] {
 				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return &landfall.Error{Op: "parcel.Install", Kind: landfall.Canceled, Err: err}
 			}
 			checked[b.Digest] = true
 			folder, err := os.MkdirTemp(w.Folder, "check-*")
@@ -428,6 +493,9 @@ func (w *installation) commit(ctx context.Context, tx *store.Tx) error {
 		Commit: d.Commit, Branch: d.Branch, Clean: d.Clean, Message: imported(d), Actor: w.actor, Created: w.Now(),
 		Policy: &app.Policy} // an archive is no commit of production, and changes nothing of it
 	if err := tx.CreateGroup(ctx, g, units); err != nil {
+		return err
+	}
+	if err := w.makeGroups(ctx, tx, g, units); err != nil {
 		return err
 	}
 	u := deploy.RefUpdate{Tx: tx, App: &app, Group: g, Units: units, Release: true, ReleaseURL: w.ReleaseURL, Now: w.Now,

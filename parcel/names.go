@@ -179,6 +179,8 @@ func (d *Document) unit(id landfall.UnitID) *Unit {
 	return &d.Units[i]
 }
 
+func (d *Document) has(id landfall.UnitID) bool { return d.unit(id) != nil }
+
 // function returns the function of the release, or of the versions beside it, that has a uid; nil when there is none.
 func (d *Document) function(name string, uid landfall.UID) *Unit {
 	if u := d.unit(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}); u != nil && u.UID == uid {
@@ -239,6 +241,9 @@ func (d *Document) checkNames() error {
 		}
 	}
 	for _, a := range d.Aliases {
+		if d.unit(landfall.UnitID{Kind: landfall.FunctionUnit, Name: a.Function}) == nil || len(a.To) == 0 {
+			return invalid("has the alias %s:%s, which leads nowhere", a.Function, a.Name)
+		}
 		for _, s := range a.To {
 			if d.function(a.Function, s.UID) == nil {
 				return invalid("lacks the version %s, to which the alias %s:%s leads", s.UID, a.Function, a.Name)
@@ -262,6 +267,7 @@ type beside struct {
 	units  []versioning.Unit  // its package, and itself
 	stored map[landfall.UnitID]versioning.Stored
 	made   store.UnitNumber
+	parts  []store.GroupUnit // its package, and itself, when they are made
 }
 
 // digest is that of the function.
@@ -290,25 +296,36 @@ func (w *installation) prepareBeside(ctx context.Context) error {
 		b := &beside{named: landfall.Reference{Name: v.Function.Name, Selector: string(v.Function.UID)},
 			uid: landfall.NewUID(), stored: map[landfall.UnitID]versioning.Stored{}}
 		for _, id := range []landfall.UnitID{v.Package.ID(), v.Function.ID()} {
-			if err := versioning.CheckOwner(ctx, w.DB, w.app, id, "the archive"); err != nil {
+			if err := versioning.CheckOwner(ctx, w.DB, w.app, id, "the archive", w.parcel.Document.has); err != nil {
 				return err
 			}
 			i := slices.IndexFunc(units, func(u versioning.Unit) bool { return u.Unit == id })
 			b.units = append(b.units, units[i])
 		}
-		row, err := w.DB.Unit(ctx, w.app, v.Function.ID())
-		if err == nil {
-			var there landfall.Version
-			if there, err = w.DB.VersionByDigest(ctx, row.ID, b.digest()); err == nil {
-				b.uid = there.UID
-			}
-		}
-		if landfall.Ignore(err, landfall.NotFound) != nil {
+		if err := w.share(ctx, b); err != nil {
 			return err
 		}
 		w.beside = append(w.beside, b)
 	}
 	return nil
+}
+
+// share gives a version beside the release the uid of one with the same content, in the archive or here: it is that.
+func (w *installation) share(ctx context.Context, b *beside) error {
+	for _, same := range w.beside {
+		if same.named.Name == b.named.Name && same.digest() == b.digest() {
+			b.uid = same.uid
+		}
+	}
+	row, err := w.DB.Unit(ctx, w.app, landfall.UnitID{Kind: landfall.FunctionUnit, Name: b.named.Name})
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	there, err := w.DB.VersionByDigest(ctx, row.ID, b.digest())
+	if err == nil {
+		b.uid = there.UID
+	}
+	return landfall.Ignore(err, landfall.NotFound)
 }
 
 // versionOf returns the version beside the release that a reference of the archive means; nil for the release's own,
@@ -361,10 +378,38 @@ func (w *installation) makeBeside(ctx context.Context, tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
+		b.parts = units
 		function := units[len(units)-1]
 		if b.made = (store.UnitNumber{Unit: function.UnitID, Number: function.Number}); function.UID != b.uid {
 			return landfall.Errorf("parcel.Install", landfall.Unavailable, "%s was changed meanwhile: import it again",
 				function.Unit)
+		}
+	}
+	return nil
+}
+
+// makeGroups makes an app version, without a release, of each version beside the release: what the version needs to run
+// is held, and found, by that.
+func (w *installation) makeGroups(ctx context.Context, tx *store.Tx, of landfall.Group, units []store.GroupUnit) error {
+	for _, b := range w.beside {
+		if _, err := tx.Group(ctx, of.App, b.uid); !landfall.Is(err, landfall.NotFound) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		parts := slices.Clone(b.parts)
+		for _, u := range units {
+			if slices.Contains([]landfall.UnitKind{landfall.EnvironmentUnit, landfall.ConfigUnit, landfall.SecretUnit},
+				u.Unit.Kind) {
+				parts = append(parts, u)
+			}
+		}
+		g := of
+		g.UID, g.Digest, g.Canaries = b.uid, versioning.GroupDigest(versioning.InForce(parts)), nil
+		g.Message = "Imported " + b.named.String() + " beside " + string(w.parcel.Document.Release)
+		if err := tx.CreateGroup(ctx, g, parts); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -215,7 +215,30 @@ func TestDocuments(t *testing.T) {
 			d.Versions = []Version{{Function: d.Units[0], Package: d.Units[1]}}
 			d.Versions[0].Function.UID, d.Versions[0].Package.Deployment = "owf2k7qb", nil
 		}, "lacks what runs"},
-		"a wrong commit": {func(d *Document) { d.Commit = "HEAD" }, "a commit that is none"},
+		"a secret twice":      {func(d *Document) { d.Secrets = []string{"KEY", "OTHER", "KEY"} }, "names a secret twice"},
+		"a long branch":       {func(d *Document) { d.Branch = strings.Repeat("b", 251) }, "names branch"},
+		"an actor of escapes": {func(d *Document) { d.Actor = "ci\x1b[2J" }, `names actor "ci\x1b[2J"`},
+		"a package of null":   {func(d *Document) { d.Units[1].Spec = []byte(`null`) }, "has a package cart-pkg that cannot be read"},
+		"a package of text":   {func(d *Document) { d.Units[1].Spec = []byte(`"x"`) }, "has a package cart-pkg that cannot be read"},
+		"an environment that nobody knows": {func(d *Document) {
+			d.Units[0].Spec = []byte(`{"environment":{"name":"cobol"},"package":{"packageref":{"name":"cart-pkg"}}}`)
+		}, `the environment "cobol"`},
+		"a declared environment that nobody knows": {func(d *Document) {
+			d.Units = append(d.Units, Unit{Kind: landfall.EnvironmentUnit, Name: "cobol", Spec: []byte(`{"runtime":{"image":"cobol"}}`)})
+		}, `the environment "cobol"`},
+		"a path that begins alike": {func(d *Document) {
+			d.Units[3].Name, d.Units[3].Spec, d.Units[3].Files = "/a", []byte(`{"path":"/a"}`), d.Units[3].Files[:1]
+			d.Units[3].Files[0].Path = "/ab"
+		}, "where it cannot be served"},
+		"a path of two units": {func(d *Document) {
+			d.Units = append(d.Units, d.Units[3])
+			d.Units[4].Name, d.Units[4].Spec = "/index.html", []byte(`{"path":"/index.html"}`)
+			d.Units[4].Files = []File{d.Units[3].Files[0]}
+			d.Units[4].Files[0].Path = "/index.html/x"
+			d.Units[3].Files = append(slices.Clone(d.Units[3].Files[:1]), d.Units[4].Files[0])
+		}, "twice"},
+		"an alias of nothing": {func(d *Document) { d.Aliases = []Alias{{Function: "cart", Name: "prod"}} }, "which leads nowhere"},
+		"a wrong commit":      {func(d *Document) { d.Commit = "HEAD" }, "a commit that is none"},
 	} {
 		_, err := open(t, packed(t, sample(t, test.change)))
 		testkit.Kind(t, name, err, landfall.Invalid, "the archive ", test.says)

@@ -73,7 +73,7 @@ func (s source) checkOwners(ctx context.Context) error {
 		if _, ok := own[id]; ok {
 			return nil
 		}
-		return versioning.CheckOwner(ctx, s.DB, s.app, id, o.Pos.String())
+		return versioning.CheckOwner(ctx, s.DB, s.app, id, o.Pos.String(), s.declaresFunction)
 	}
 	for _, p := range s.spec.Packages {
 		if err := check(landfall.PackageUnit, p.Object); err != nil {
@@ -86,6 +86,11 @@ func (s source) checkOwners(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (s source) declaresFunction(id landfall.UnitID) bool {
+	return id.Kind == landfall.FunctionUnit &&
+		slices.ContainsFunc(s.spec.Functions, func(f spec.Function) bool { return f.Name == id.Name })
 }
 
 // ownUnits returns the units that the app owns, including retired ones.

@@ -255,7 +255,8 @@ func newImporter(d *delivery) *parcel.Importer {
 	_ = os.RemoveAll(folder) // what a process left that was killed; the next start tries again
 	return &parcel.Importer{DB: d.db, Objects: d.contents.Objects, Specs: d.editor.Specs, Rollout: d.rollout,
 		ReleaseURL: d.editor.ReleaseURL, Folder: folder,
-		MaxBytes: cmp.Or(d.config.Limits.CommitBytes, usual), Now: time.Now}
+		MaxBytes: cmp.Or(d.config.Limits.CommitBytes, usual), Now: time.Now,
+		RequireTests: d.config.RequireTests, Alone: d.upkeep.WithoutCollection}
 }
 
 // newUploads returns what keeps the files that people send.

@@ -38,11 +38,7 @@ func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, oth
 	}
 	r := newReader(limits)
 	r.incomplete = true // its function is declared elsewhere
-	for _, other := range others {
-		if other.Kind == landfall.HTTPTrigger {
-			r.routes = append(r.routes, servedTrigger{trigger: other})
-		}
-	}
+	r.serve(others)
 	documents, err := r.split([]Source{{Name: name, Data: text}}) // JSON is YAML
 	if err != nil {
 		return Trigger{}, err
@@ -55,6 +51,27 @@ func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, oth
 		return Trigger{}, r.withoutPlaces(name)
 	}
 	return r.spec.Triggers[0], nil
+}
+
+// CheckRoutes returns an Invalid error when two triggers that are in no file use routes of which neither is more
+// specific, or all have more routes than may be.
+func CheckRoutes(triggers []Trigger, limits Limits) error {
+	r := newReader(limits)
+	r.serve(triggers)
+	r.checkRoutes()
+	if len(r.problems) > 0 {
+		return r.withoutPlaces("")
+	}
+	return nil
+}
+
+// serve adds the routes of triggers that are in no file.
+func (r *reader) serve(triggers []Trigger) {
+	for _, t := range triggers {
+		if t.Kind == landfall.HTTPTrigger {
+			r.routes = append(r.routes, servedTrigger{trigger: t})
+		}
+	}
 }
 
 // withoutPlaces returns the error without positions, for an object that is in no file.

@@ -1,7 +1,9 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -51,6 +53,22 @@ func ReadFunctionVersion(stored json.RawMessage) (f landfall.Function, err error
 		f.Retries = *s.Retries
 	}
 	return f, s.check()
+}
+
+// ReadPackageVersion returns the environment and the build command in the spec of a package's version; nothing without
+// one.
+func ReadPackageVersion(stored json.RawMessage) (env, build string, err error) {
+	if len(stored) == 0 {
+		return "", "", nil
+	}
+	s := &struct {
+		Environment reference `json:"environment"`
+		Build       string    `json:"buildcmd"`
+	}{}
+	if err := json.Unmarshal(stored, &s); err != nil || s == nil {
+		return "", "", versionError(cmp.Or(err, errors.New("it is null")))
+	}
+	return s.Environment.Name, s.Build, nil
 }
 
 // ReadPackage returns the name of the package that a function's version names.

@@ -20,27 +20,34 @@ type KeyedRequest struct {
 }
 
 // ClaimKey stores a request with its key, unless there is one with the key that was made after a time, and returns the
-// one that is there.
-func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time) (KeyedRequest, error) {
+// one that is there. Unavailable when the token has most keys already.
+func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time, most int) (KeyedRequest, error) {
 	const op landfall.Op = "store.ClaimKey"
 	err := tx.exec(ctx, op, `DELETE FROM idempotency_keys WHERE token = $1 AND key = $2 AND created <= $3`, r.Token, r.Key,
 		micros(after))
 	if err != nil {
 		return r, err
 	}
-	err = tx.exec(ctx, op, `INSERT INTO idempotency_keys (token, key, request, status, type, location, answer, created)
-		VALUES ($1, $2, $3, 0, '', '', '', $4) ON CONFLICT (token, key) DO NOTHING`, r.Token, r.Key, r.Request,
-		micros(r.Created))
-	if err != nil {
-		return r, err
-	}
-	return one(ctx, tx.queries, op, func(row scanner) (k KeyedRequest, err error) {
+	there, err := one(ctx, tx.queries, op, func(row scanner) (k KeyedRequest, err error) {
 		var created int64
 		err = row.Scan(&k.Token, &k.Key, &k.Request, &k.Status, &k.Type, &k.Location, &k.Answer, &created)
 		k.Created = timeOf(created)
 		return k, err
 	}, `SELECT token, key, request, status, type, location, answer, created FROM idempotency_keys
 		WHERE token = $1 AND key = $2`, r.Token, r.Key)
+	if !landfall.Is(err, landfall.NotFound) {
+		return there, err
+	}
+	n, err := one(ctx, tx.queries, op, scanValue[int], `SELECT COUNT(*) FROM idempotency_keys WHERE token = $1`, r.Token)
+	if err != nil {
+		return r, err
+	}
+	if n >= most {
+		return r, landfall.Errorf(op, landfall.Unavailable,
+			"this token has sent %d requests with a key within a day, and more are not kept: send this one without a key", n)
+	}
+	return r, tx.exec(ctx, op, `INSERT INTO idempotency_keys (token, key, request, status, type, location, answer, created)
+		VALUES ($1, $2, $3, 0, '', '', '', $4)`, r.Token, r.Key, r.Request, micros(r.Created))
 }
 
 // AnswerKey stores the answer of a request with a key.

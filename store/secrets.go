@@ -50,3 +50,17 @@ func (q queries) ReleasesWith(ctx context.Context, unit string) ([]landfall.UID,
 		JOIN releases r ON r.app = gu.app AND r.uid = gu.grp AND r.expired = 0 WHERE gu.unit = $1 ORDER BY r.created DESC`,
 		unit)
 }
+
+// FunctionsWith returns the versions of functions, by their numbers, that need a version of a unit to run, and to which
+// something leads that is no release: an alias, a function tag, a job that is not over, a webhook, or an execution that
+// is not over.
+func (q queries) FunctionsWith(ctx context.Context, unit string) ([]landfall.Reference, error) {
+	return list(ctx, q, "store.FunctionsWith", func(row scanner) (r landfall.Reference, err error) {
+		return r, row.Scan(&r.Name, &r.Selector)
+	}, `SELECT fu.name, CAST(fv.number AS TEXT) FROM `+pinned+` al JOIN units fu ON fu.id = al.unit
+		JOIN versions fv ON fv.unit = al.unit AND fv.number IN (al.number, al.other)
+		JOIN group_units gu ON gu.app = fu.app AND gu.grp = fv.uid AND gu.unit = $1
+		UNION SELECT x.function, CAST(x.number AS TEXT) FROM executions x
+			JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp AND gu.unit = $1 WHERE x.finished = 0
+		ORDER BY 1, 2`, unit)
+}

@@ -121,6 +121,19 @@ func (tx *Tx) DeleteJob(ctx context.Context, id string) error {
 	return tx.execOne(ctx, "store.DeleteJob", noUse("job "+id), `DELETE FROM function_jobs WHERE id = $1`, id)
 }
 
+// TrimJobs deletes the jobs of a function that are over, but for the newest of them.
+func (tx *Tx) TrimJobs(ctx context.Context, unit string, newest int) error {
+	const op landfall.Op = "store.TrimJobs"
+	ids, err := list(ctx, tx.queries, op, scanValue[string], `SELECT id FROM function_jobs
+		WHERE unit = $1 AND state IN ('done', 'cancelled') ORDER BY updated DESC, id LIMIT 1000 OFFSET $2 + 0`, unit, newest)
+	for _, id := range ids {
+		if err == nil {
+			err = tx.DeleteJob(ctx, id)
+		}
+	}
+	return err
+}
+
 // ForgetJobs deletes up to limit jobs that were over before a time, and returns how many it deleted.
 func (tx *Tx) ForgetJobs(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetJobs"

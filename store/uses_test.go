@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -68,6 +69,20 @@ func testUses(t *testing.T, open opener) {
 	testkit.Same(t, "jobs that are kept", len(testkit.Must(db.Jobs(ctx, "", nil, none, 9))(t)), 2)
 	update(t, db, func(tx *store.Tx) error { return second(tx.ForgetJobs(ctx, after(2), 9)) })
 	testkit.Same(t, "jobs that are left", testkit.Must(db.Jobs(ctx, "", nil, none, 9))(t), []landfall.Job{late})
+
+	// of those that are over, the newest are kept
+	over := func(id string, at int) landfall.Job {
+		j := late
+		j.ID, j.State, j.Updated = id, landfall.JobCancelled, after(at)
+		return j
+	}
+	update(t, db, func(tx *store.Tx) error {
+		return errors.Join(tx.PutJob(ctx, over("x", 5)), tx.PutJob(ctx, over("y", 7)), tx.PutJob(ctx, over("z", 6)),
+			tx.TrimJobs(ctx, row.ID, 2))
+	})
+	testkit.Kind(t, "the oldest one", second(db.Job(ctx, "x")), landfall.NotFound)
+	testkit.Same(t, "jobs after that", len(testkit.Must(db.Jobs(ctx, "", nil, none, 9))(t)), 3)
+	update(t, db, func(tx *store.Tx) error { return tx.TrimJobs(ctx, row.ID, 0) })
 
 	app.Deleted = after(30)
 	update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })

@@ -36,12 +36,9 @@ const maxTarget = 4096
 // that has anything else, is no zip, or exceeds the limits; the files that were written so far are then of no use.
 func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) error {
 	u := &unpacking{called: called, left: limits.Bytes}
-	z, err := zip.NewReader(zipped, size)
+	z, err := Open(called, zipped, size, limits.Files)
 	if err != nil {
-		return u.invalid(errors.Join(ErrNoZip, err), "is no zip archive, or is damaged")
-	}
-	if len(z.File) > limits.Files {
-		return u.invalid(nil, "has %d files; the limit is %d", len(z.File), limits.Files)
+		return err
 	}
 	if u.root, err = os.OpenRoot(dir); err != nil {
 		return err
@@ -70,6 +67,44 @@ func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) erro
 		return u.invalid(nil, "has no file")
 	}
 	return u.links(links)
+}
+
+// Open reads the list of an archive of size bytes. Invalid, with a sentence that begins with called, for one that is no
+// zip, or has more files than may be; the list of such a one is not kept in memory.
+func Open(called string, zipped io.ReaderAt, size int64, files int) (*zip.Reader, error) {
+	const entry, end = 256, 128 << 10 // bytes: of a file in the list, more than is usual; of the list's end, at most
+	u := &unpacking{called: called}
+	list := &bounded{ReaderAt: zipped, left: int64(files)*entry + end}
+	z, err := zip.NewReader(list, size)
+	switch {
+	case list.left < 0:
+		return nil, u.invalid(err, "has more files than %d, or longer names than usual", files)
+	case err != nil:
+		return nil, u.invalid(errors.Join(ErrNoZip, err), "is no zip archive, or is damaged")
+	case len(z.File) > files:
+		return nil, u.invalid(nil, "has %d files; the limit is %d", len(z.File), files)
+	}
+	list.whole = true
+	return z, nil
+}
+
+// bounded reads no more than so many bytes until it may read the whole.
+type bounded struct {
+	io.ReaderAt
+
+	left  int64
+	whole bool
+}
+
+// ReadAt implements io.ReaderAt.
+func (b *bounded) ReadAt(p []byte, offset int64) (int, error) {
+	if !b.whole {
+		b.left -= int64(len(p))
+	}
+	if b.left < 0 {
+		return 0, errors.New("the list of files is too long")
+	}
+	return b.ReaderAt.ReadAt(p, offset)
 }
 
 // unpacking is the work of Zip.

@@ -3,15 +3,18 @@ package unpack_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/tree"
 	"landfall.dev/landfall/unpack"
 )
@@ -144,4 +147,45 @@ func TestZipOfManyLinks(t *testing.T) {
 	if target, err := os.Readlink(filepath.Join(dir, "l299")); err != nil || target != entries[many].text {
 		t.Errorf("the last link leads to %q, %v", target, err)
 	}
+}
+
+// An archive may say that it has fewer files than its list has: the list is not read further than it may be long.
+func TestOpenOfLongLists(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for n := range 1<<16 + 2 {
+		if _, err := z.Create(strconv.Itoa(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data := b.Bytes()
+	list, after := bytes.Index(data, []byte("PK\x01\x02")), bytes.LastIndex(data, []byte("PK\x06\x06"))
+	end := []byte("PK\x05\x06\x00\x00\x00\x00\x02\x00\x02\x00") // in place of what says that there are more
+	end = binary.LittleEndian.AppendUint32(end, uint32(after-list))
+	end = append(binary.LittleEndian.AppendUint32(end, uint32(list)), 0, 0)
+	data = append(data[:after], end...)
+	read := &counted{ReaderAt: bytes.NewReader(data)}
+	_, err := unpack.Open("the archive", read, int64(len(data)), 100)
+	testkit.Kind(t, "a list of 65,538 files that says 2", err, landfall.Invalid, "the archive has more files than 100")
+	if most := int64(len(data)) / 10; read.bytes > most {
+		t.Errorf("read %d bytes of %d, want at most %d", read.bytes, len(data), most)
+	}
+}
+
+// counted counts what is read.
+type counted struct {
+	io.ReaderAt
+
+	bytes int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (c *counted) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, offset)
+	c.bytes += int64(n)
+	return n, err
 }

@@ -117,13 +117,7 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 		return old, err
 	}
 	if p.Create {
-		if err := checkAlias(p.Name); err != nil {
-			return old, err
-		}
-		if err := checkFree(ctx, tx, row, p.Name); err != nil {
-			return old, err
-		}
-		if err := checkAliasCount(ctx, tx, row); err != nil {
+		if err := CheckNewAlias(ctx, tx, row, p.Name); err != nil {
 			return old, err
 		}
 	}
@@ -142,6 +136,18 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (la
 	}
 	return a, tx.CreateAliasMove(ctx, row.ID,
 		store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, Reason: p.Reason, At: p.At})
+}
+
+// CheckNewAlias returns an Invalid error when a function cannot have an alias with a name, and a Conflict when it has
+// as many as may be.
+func CheckNewAlias(ctx context.Context, tx *store.Tx, row store.Unit, name string) error {
+	if err := checkAlias(name); err != nil {
+		return err
+	}
+	if err := checkFree(ctx, tx, row, name); err != nil {
+		return err
+	}
+	return checkAliasCount(ctx, tx, row)
 }
 
 // CheckUndeclaredAlias returns a Conflict, with the place, for an alias that a spec declares: its pushes alone move it.

@@ -119,7 +119,7 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 	if err != nil {
 		return row, err
 	}
-	if err := checkOwner(ctx, tx, a.App, row, u.Where, a.Production); err != nil {
+	if err := checkOwner(ctx, tx, a.App, row, u.Where, a.Production, a.declares); err != nil {
 		return row, err
 	}
 	if row.App != "" {
@@ -139,25 +139,33 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 	return row, tx.UpdateUnit(ctx, row)
 }
 
+func (a *Apply) declares(id landfall.UnitID) bool {
+	return slices.ContainsFunc(a.Units, func(u Unit) bool { return u.Unit == id })
+}
+
 // Owners is what a search for the owner of a unit reads; a store's database and its transactions are Owners.
 type Owners interface {
 	App(ctx context.Context, id string) (landfall.App, error)
 	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
 	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
+	FunctionsWithVersions(ctx context.Context, namespace string) ([]store.Unit, error)
 }
 
-// CheckOwner fails with Invalid, and names the owner, when another app owns the unit that an app declares at where.
-func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string) error {
+// CheckOwner fails with Invalid, and names the owner, when another app owns the unit that an app declares at where, or
+// when it is a package that was made by hand and a function runs that was, too, and that the app does not declare.
+func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string,
+	declares func(landfall.UnitID) bool) error {
 	row, err := r.Unit(ctx, app, id)
 	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
-	return checkOwner(ctx, r, app, row, where, true)
+	return checkOwner(ctx, r, app, row, where, true, declares)
 }
 
 // checkOwner fails while another app that owns the unit still has a version of it. Production takes over what was made
 // by hand.
-func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit, where string, production bool) error {
+func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit, where string, production bool,
+	declares func(landfall.UnitID) bool) error {
 	if row.App == "" || row.App == app.ID {
 		return nil
 	}
@@ -166,8 +174,11 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 		return err
 	}
 	owner, err := r.App(ctx, row.App)
-	if err != nil || owner.OfNamespace() && production {
+	if err != nil {
 		return err
+	}
+	if owner.OfNamespace() && production {
+		return checkUsers(ctx, r, row, where, declares)
 	}
 	if owner.OfNamespace() {
 		return landfall.Errorf("versioning.CheckOwner", landfall.Invalid,
@@ -177,6 +188,40 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 	return landfall.Errorf("versioning.CheckOwner", landfall.Invalid, "%s: %s belongs to the app %q in the namespace %q: "+
 		"rename it, or give this app a namespace of its own (app create --namespace)", where, row.Unit, owner.Name,
 		app.Namespace)
+}
+
+// checkUsers fails when a function that was made by hand runs a package that was, and an app declares the package
+// alone: the function would end with what the app does to its package.
+func checkUsers(ctx context.Context, r Owners, pkg store.Unit, where string,
+	declares func(landfall.UnitID) bool) error {
+	if pkg.Unit.Kind != landfall.PackageUnit {
+		return nil
+	}
+	functions, err := r.FunctionsWithVersions(ctx, pkg.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, f := range functions {
+		if f.App != pkg.App || declares(f.Unit) {
+			continue
+		}
+		versions, err := r.Versions(ctx, f.ID, true)
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			content, err := landfall.ReadContent[landfall.FunctionContent](v.Content)
+			if err != nil {
+				return err
+			}
+			if packageName(content) == pkg.Unit.Name {
+				return landfall.Errorf("versioning.CheckOwner", landfall.Invalid, "%s: the %s was made by hand in the namespace "+
+					"%q, and so was the function %s, whose version %d runs it: declare the function, too, or give this package "+
+					"another name", where, pkg.Unit, pkg.Namespace, f.Unit.Name, v.Number)
+			}
+		}
+	}
+	return nil
 }
 
 // version returns the version of a unit with its digest, and makes it if there is none.

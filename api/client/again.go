@@ -22,9 +22,9 @@ func Makes(path string) bool {
 	elements := strings.Split(strings.Trim(path, "/"), "/")
 	switch last := elements[len(elements)-1]; len(elements) {
 	case 1:
-		return slices.Contains([]string{"apps", "executions", "jobs", "tokens", "uploads", "webhooks"}, last)
-	case 3: // functions, a name, and what it has
-		return last == "versions" || last == "aliases" && elements[0] == "functions"
+		return slices.Contains([]string{"apps", "executions", "function-tags", "jobs", "tokens", "uploads", "webhooks"}, last)
+	case 3: // a function, a package or an app, and what it has
+		return last == "versions" || last == "aliases" && elements[0] == "functions" || last == "canaries"
 	}
 	return false
 }

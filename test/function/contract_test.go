@@ -216,6 +216,23 @@ func TestContractTestsAreRequired(t *testing.T) {
 		"- {name: says it, answer: value}"))
 	s.Pushed(r, "shop", "A function with one")
 	testkit.Equal(t, "answer", s.Get(s.At("shop", "/api/hello")).Body, "value")
+
+	// by hand nothing is released that no test has seen, and of an archive neither; the same again is
+	archive := filepath.Join(t.TempDir(), "shop.tar")
+	for _, c := range []struct {
+		code int
+		line []string
+	}{
+		{4, []string{"function", "create", "other", "--pkg", "hello-pkg", "--env", "binary", "--entrypoint", "hello.sh"}},
+		{4, []string{"function", "version", "create", "hello", "--entrypoint", "other.sh"}},
+		{0, []string{"function", "version", "create", "hello", "--version", "same"}},
+		{0, []string{"release", "export", "shop", "live", archive}},
+		{4, []string{"release", "import", archive, "--app", "store"}},
+		{3, []string{"app", "show", "store"}},
+	} {
+		out, code := s.Run(r.Dir, c.line...)
+		testkit.Equal(t, strings.Join(c.line, " ")+": "+out, code, c.code)
+	}
 }
 
 // The tests of a contract give a function its secrets as its calls do: in its environment, and nowhere else.

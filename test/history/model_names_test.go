@@ -49,6 +49,16 @@ func (s *state) find(id landfall.UnitID, selector string) int64 {
 	return number
 }
 
+// runnable reports whether a version of a function is there, with its package.
+func (s *state) runnable(id landfall.UnitID, number int64) bool {
+	v, there := s.unitVersion(id, number)
+	if !there {
+		return false
+	}
+	_, whole := s.unitVersion(pkg(), v.pkg)
+	return whole
+}
+
 // leads reports whether a trigger of an accessible release names a version of f by its number.
 func (s *state) leads(number int64) bool {
 	for uid := range s.releases {

@@ -144,6 +144,16 @@ func (h *history) dropSecret(t *rapid.T) step {
 				return landfall.Conflict
 			}
 		}
+		for _, to := range s.named() {
+			if v, ok := s.units[to.function].versions[to.number]; ok && s.groups[v.uid].units[key()] > 0 {
+				return landfall.Conflict
+			}
+		}
+		for _, x := range s.executions {
+			if s.groups[x.group].units[key()] > 0 {
+				return landfall.Conflict
+			}
+		}
 		clear(s.units[key()].versions)
 		clear(s.revoked)
 		return fine

@@ -44,7 +44,7 @@ func (h *history) mark(t *rapid.T) step {
 		}
 		s.marks[n.Name] = map[landfall.UnitID]int64{}
 		for id, number := range named {
-			if _, ok := s.units[id].versions[number]; !ok {
+			if !s.runnable(id, number) {
 				return landfall.NotFound
 			}
 			s.marks[n.Name][id] = number

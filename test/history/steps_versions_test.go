@@ -71,7 +71,7 @@ func (h *history) aliasing(id landfall.UnitID, p versioning.NewAlias, to []int64
 			}
 		}
 		for _, number := range to {
-			if _, ok := u.versions[number]; !ok {
+			if !s.runnable(id, number) {
 				return landfall.NotFound
 			}
 		}
