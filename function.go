@@ -26,6 +26,7 @@ type Function struct {
 	// limit of a body that it reads in parts; 0: it gets bodies as a whole
 	Body     int64           `json:"body,omitempty"`
 	Retries  int             `json:"retries,omitempty"` // of a call that is accepted before it runs, when it fails
+	Alias    string          `json:"-"`                 // with weights, by which this call found it; empty: by none
 	Contract json.RawMessage `json:"-"`                 // in the form that contract.Of takes; nil: the function takes and answers anything
 }
 

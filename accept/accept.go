@@ -193,8 +193,13 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 		deploy.LineOfPush(a.app, a.push)); err != nil || !still {
 		return false, err
 	}
-	if err := deploy.CheckRelease(ctx, a.tx, a.app, group.UID); err != nil {
-		return false, landfall.Ignore(err, landfall.Conflict) // a run of its own tells so
+	err = deploy.CheckRelease(ctx, a.tx, a.app, group.UID)
+	if err == nil {
+		err = deploy.CheckNewAliases(ctx, a.tx, a.app, units)
+	}
+	if err != nil {
+		// a run of its own tells so
+		return false, landfall.Ignore(landfall.Ignore(err, landfall.Conflict), landfall.Invalid)
 	}
 	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
 		return false, err

@@ -124,8 +124,8 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 	}
 	p.Actor, p.At = caller(ctx).Name, u.now()
 	if p.Create && mayBeMade(ctx) {
-		if there, err := u.DB.Alias(ctx, row.ID, p.Name); landfall.Ignore(err, landfall.NotFound) != nil || err == nil {
-			return answer(there, err)
+		if there, err := u.DB.Alias(ctx, row.ID, p.Name); err == nil && isOurs(ctx, p.Actor, there.Moved) {
+			return answer(there, nil)
 		}
 	}
 	var alias landfall.Alias

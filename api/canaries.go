@@ -86,8 +86,8 @@ func (a *api) createCanary(ctx context.Context, in *struct {
 	b := in.Body
 	if mayBeMade(ctx) {
 		there, err := a.DB.Canary(ctx, app.ID, b.Name)
-		if !landfall.Is(err, landfall.NotFound) {
-			return answer(canaryOf(there), err)
+		if err == nil && isOurs(ctx, there.Actor, there.Created) {
+			return answer(canaryOf(there), nil)
 		}
 	}
 	rule := landfall.DefaultCanaryRule()

@@ -129,8 +129,8 @@ func (a *api) setFunctionTag(ctx context.Context, functions []string,
 	}
 	if n.Create && mayBeMade(ctx) {
 		there, err := FunctionTagPath{n.Name, n.Namespace}.find(ctx, a, landfall.ScopeDeploy)
-		if !landfall.Is(err, landfall.NotFound) {
-			return answer(there, err)
+		if err == nil && isOurs(ctx, there.Actor, there.Moved) {
+			return answer(there, nil)
 		}
 	}
 	n.Actor = caller(ctx).Name

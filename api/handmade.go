@@ -98,7 +98,7 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		Code: (*handmade.Content)(n.Code), Source: (*handmade.Content)(n.Source),
 		Deployment: (*handmade.Content)(n.Deployment),
 		Key:        strings.ToLower(key), New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name,
-		Owner: ownerOf(ctx),
+		Owner: ownerOf(ctx), Caller: caller(ctx).Hash,
 		Allowed: func(app string) error {
 			allowed := caller(ctx).Allows(landfall.ScopeDeploy, app)
 			if app == "" {

@@ -52,7 +52,8 @@ func takesKey(op *huma.Operation) {
 // identity is what a request with a key makes.
 type identity struct {
 	id    string
-	again bool // an earlier request with the key may have made it
+	again bool      // an earlier request with the key may have made it
+	since time.Time // when the key was first sent
 }
 
 type identityKey struct{}
@@ -67,6 +68,13 @@ func identityOf(ctx context.Context) string {
 func mayBeMade(ctx context.Context) bool {
 	i, _ := ctx.Value(identityKey{}).(identity)
 	return i.again
+}
+
+// isOurs reports whether what has a name was made by an earlier request with the same key: by this token's holder, and
+// not before the key was sent.
+func isOurs(ctx context.Context, actor string, made time.Time) bool {
+	i, _ := ctx.Value(identityKey{}).(identity)
+	return i.again && actor == caller(ctx).Name && !made.Before(i.since)
 }
 
 // newID returns the id of what a request makes: that of its key, if it has one, else a new one.
@@ -128,10 +136,14 @@ func (a *api) once(h huma.API) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		defer a.answering.Delete(flight)
-		known, err := a.claimed(ctx.Context(), claim)
+		known, kept, err := a.claimed(ctx.Context(), claim)
 		switch {
 		case err != nil:
 			refuse(toHTTP(err))
+		case !kept:
+			k.ctx = ctx.Context()
+			next(k)
+			k.send()
 		case known.Request != claim.Request:
 			p := toHTTP(landfall.Errorf("api", landfall.Invalid,
 				"another request had this %s: a key names one request, for a day", keyHeader))
@@ -144,7 +156,7 @@ func (a *api) once(h huma.API) func(huma.Context, func(huma.Context)) {
 		default:
 			id := uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s %s %d", known.Token, known.Key,
 				known.Created.UnixMicro())).String()
-			k.ctx = context.WithValue(ctx.Context(), identityKey{}, identity{id, !known.Created.Equal(claim.Created)})
+			k.ctx = context.WithValue(ctx.Context(), identityKey{}, identity{id, !known.Created.Equal(claim.Created), known.Created})
 			next(k)
 			a.keep(k, known)
 			k.send()
@@ -180,13 +192,14 @@ func (a *api) claim(k *keyed, key landfall.Digest) (store.KeyedRequest, error) {
 		Request: landfall.DigestOf(append(said, body...)), Created: a.Now().UTC().Truncate(time.Microsecond)}, nil
 }
 
-// claimed stores a claim, unless the key has one, and returns the one that it has.
-func (a *api) claimed(ctx context.Context, claim store.KeyedRequest) (known store.KeyedRequest, err error) {
+// claimed stores a claim, unless the key has one, and returns the one that it has; kept is false when the token has as
+// many as may be.
+func (a *api) claimed(ctx context.Context, claim store.KeyedRequest) (known store.KeyedRequest, kept bool, err error) {
 	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		known, err = tx.ClaimKey(ctx, claim, claim.Created.Add(-keptKeys), mostKeys)
+		known, kept, err = tx.ClaimKey(ctx, claim, claim.Created.Add(-keptKeys), mostKeys)
 		return err
 	})
-	return known, err
+	return known, kept, err
 }
 
 // answerOwner is whom the answer of a request is sealed for.
@@ -195,13 +208,13 @@ func answerOwner(r store.KeyedRequest) secret.Owner {
 }
 
 // keep stores the answer of a request that was carried out, or gives its key free when nothing was changed. Where it
-// cannot, the next request with the key finds what was made.
+// cannot, the next request with the key finds what was made. Of a long answer it stores where the thing is.
 func (a *api) keep(k *keyed, r store.KeyedRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), keepingTime)
 	defer cancel()
 	write := func(tx *store.Tx) error { return tx.ReleaseKey(ctx, r) }
 	switch {
-	case k.status >= http.StatusInternalServerError || k.answer.Len() > mostKept:
+	case k.status >= http.StatusInternalServerError:
 		return
 	case k.status < http.StatusBadRequest && a.Editor.Secrets == nil: // an answer may have a secret
 		return
@@ -212,7 +225,9 @@ func (a *api) keep(k *keyed, r store.KeyedRequest) {
 			return
 		}
 		r.Status, r.Type, r.Location = k.status, k.header.Get("Content-Type"), k.header.Get("Location")
-		r.Answer = base64.StdEncoding.EncodeToString(sealed)
+		if k.answer.Len() <= mostKept {
+			r.Answer = base64.StdEncoding.EncodeToString(sealed)
+		}
 		write = func(tx *store.Tx) error { return tx.AnswerKey(ctx, r) }
 	}
 	if err := a.DB.Update(ctx, write); err != nil {
@@ -225,6 +240,10 @@ func (a *api) replay(ctx huma.Context, r store.KeyedRequest) error {
 	if a.Editor.Secrets == nil {
 		return landfall.Errorf("api", landfall.Conflict,
 			"an earlier request with this %s was carried out, and this process has not the key to its answer", keyHeader)
+	}
+	if r.Answer == "" {
+		return landfall.Errorf("api", landfall.Conflict, "an earlier request with this %s was carried out, and nothing was "+
+			"done again; its answer was too long to be kept: list what there is", keyHeader)
 	}
 	sealed, err := base64.StdEncoding.DecodeString(r.Answer)
 	if err != nil {

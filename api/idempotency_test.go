@@ -45,7 +45,7 @@ func (w *world) keyed(o operation, token, key, path, body string) answer {
 func (w *world) claimed(token, key string) (r store.KeyedRequest) {
 	w.t.Helper()
 	w.update(func(ctx context.Context, tx *store.Tx) (err error) {
-		r, err = tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(token)),
+		r, _, err = tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(token)),
 			Key: landfall.DigestOf([]byte(key)), Created: time.Now()}, time.Time{}, 9)
 		return err
 	})
@@ -108,7 +108,7 @@ func TestKeys(t *testing.T) {
 			w := s.copy(t)
 			path, body := o.request(s, "")
 			w.update(func(ctx context.Context, tx *store.Tx) error {
-				_, err := tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)),
+				_, _, err := tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)),
 					Key: landfall.DigestOf([]byte("once")), Created: time.Now().Add(-time.Hour),
 					Request: landfall.DigestOf([]byte(o.method + " " + path + "\n" + body))}, time.Time{}, 9)
 				return err
@@ -142,7 +142,7 @@ func TestKeyIsWhose(t *testing.T) {
 		if err := tx.ReleaseKey(ctx, old); err != nil {
 			return err
 		}
-		_, err := tx.ClaimKey(ctx, old, time.Time{}, 9)
+		_, _, err := tx.ClaimKey(ctx, old, time.Time{}, 9)
 		return err
 	})
 	if late := ask(admin, once); late.status != http.StatusCreated || late.body == first.body {
@@ -229,15 +229,29 @@ func TestKeysAreCounted(t *testing.T) {
 		for n := range most - 1 {
 			claim := store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)), Created: time.Now(),
 				Key: landfall.DigestOf(fmt.Append(nil, n))}
-			if _, err := tx.ClaimKey(ctx, claim, time.Time{}, most); err != nil {
+			if _, _, err := tx.ClaimKey(ctx, claim, time.Time{}, most); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	refused := ask(admin, "one more")
-	testkit.Equal(t, refused.String(), refused.status, http.StatusServiceUnavailable)
 	testkit.Equal(t, "the first one again", ask(admin, "first").body, first.body)
-	other := ask(ofShop, "one more")
-	testkit.Equal(t, "another token: "+other.String(), other.status, http.StatusCreated)
+	for token, again := range map[string]bool{admin: false, ofShop: true} { // what is not kept is carried out
+		one, same := ask(token, "one more"), ask(token, "one more")
+		testkit.Equal(t, one.String(), one.status, http.StatusCreated)
+		testkit.Equal(t, "whether it is the same again", same.body == one.body, again)
+	}
+}
+
+// An answer that is too long to be kept makes nothing twice.
+func TestLongAnswersOfKeys(t *testing.T) {
+	t.Parallel()
+	w := newSeed(t).copy(t)
+	admin := tokenOf(landfall.ScopeAdmin, "")
+	post := operation{method: http.MethodPost}
+	body := `{"function":"hello","pattern":"0 3 * * *","function_input":"` + strings.Repeat("x", 20<<10) + `"}`
+	first, again := w.keyed(post, admin, "k", "/api/v1/jobs", body), w.keyed(post, admin, "k", "/api/v1/jobs", body)
+	testkit.Equal(t, first.String()[:80], first.status, http.StatusCreated)
+	testkit.Equal(t, again.String(), again.status, http.StatusConflict)
+	testkit.Contains(t, again, "was carried out, and nothing was done again")
 }

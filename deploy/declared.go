@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
@@ -256,6 +257,28 @@ func (u *RefUpdate) drop(ctx context.Context, d dropped, by Mover) (err error) {
 	return versioning.RemoveAlias(ctx, u.Tx, d.row, d.alias.Name, by.Actor, by.At)
 }
 
+// CheckNewAliases fails with Invalid or Conflict when a function of an app cannot have an alias that units of it declare,
+// and that it does not have.
+func CheckNewAliases(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit) error {
+	for _, u := range units {
+		if u.Unit.Kind != landfall.AliasUnit {
+			continue
+		}
+		function, name, _ := strings.Cut(u.Unit.Name, ":")
+		row, err := tx.Unit(ctx, app, landfall.UnitID{Kind: landfall.FunctionUnit, Name: function})
+		if err == nil {
+			_, err = tx.Alias(ctx, row.ID, name)
+		}
+		if landfall.Is(err, landfall.NotFound) && row.ID != "" {
+			err = versioning.CheckNewAlias(ctx, tx, row, name)
+		}
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // declareAlias lets an alias be as a unit declares it.
 func (u *RefUpdate) declareAlias(ctx context.Context, unit store.GroupUnit, by Mover) error {
 	v, err := u.Tx.VersionByNumber(ctx, unit.UnitID, unit.Number)
@@ -286,7 +309,11 @@ func (u *RefUpdate) declareAlias(ctx context.Context, unit store.GroupUnit, by M
 	}
 	if old.Name == "" {
 		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: declared.Function}
-		if err := versioning.CheckNewAlias(ctx, u.Tx, store.Unit{ID: function, Unit: id}, a.Name); err != nil {
+		err := versioning.CheckNewAlias(ctx, u.Tx, store.Unit{ID: function, Unit: id}, a.Name)
+		if landfall.Is(err, landfall.Invalid, landfall.Conflict) {
+			err = landfall.Wrapf("deploy.declare", landfall.KindOf(err), err, "%s: %s", unit.Declared, landfall.MessageOf(err))
+		}
+		if err != nil {
 			return err
 		}
 	}

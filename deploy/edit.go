@@ -125,11 +125,16 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	return e, err
 }
 
-// onTriggers makes the edit of a namespace's app one of its triggers: these alone are in its release, and what they
-// name is found at each request.
-func (e *edit) onTriggers(ctx context.Context) (err error) {
+// onTriggers makes the edit one of triggers, with or without a release. A namespace's triggers alone are in its release,
+// and what they name is found at each request: Invalid when it is to have none.
+func (e *edit) onTriggers(ctx context.Context, unreleased bool) (err error) {
 	if !e.app.OfNamespace() {
+		e.unreleased = unreleased
 		return nil
+	}
+	if unreleased {
+		return landfall.Errorf("deploy.edit", landfall.Invalid, "the triggers of the namespace %s serve at once, as it has "+
+			"no releases: only those of an app are made without a release", e.app.Namespace)
 	}
 	e.hand, e.units, e.unreleased, e.base.Digest = e.units, nil, false, ""
 	if e.app.Live == "" {
@@ -315,10 +320,9 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 	id := trigger.ID
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutTrigger"
-		if err := e.onTriggers(ctx); err != nil {
+		if err := e.onTriggers(ctx, trigger.Unreleased); err != nil {
 			return "", false, err
 		}
-		e.unreleased = e.unreleased || trigger.Unreleased
 		others, err := e.triggers(ctx)
 		if err != nil {
 			return "", false, err
@@ -401,10 +405,9 @@ func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
 func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string,
 	unreleased bool) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
-		if err := e.onTriggers(ctx); err != nil {
+		if err := e.onTriggers(ctx, unreleased); err != nil {
 			return "", false, err
 		}
-		e.unreleased = e.unreleased || unreleased
 		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
 		before := len(e.units)
 		e.units = slices.DeleteFunc(e.units, named)

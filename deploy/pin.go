@@ -122,10 +122,11 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t
 type pinnedReader interface {
 	versioning.Reader
 	ServedUnits(ctx context.Context, app string, kind landfall.UnitKind) ([]store.ServedUnit, error)
+	GroupUnits(ctx context.Context, app string, group landfall.UID) ([]store.GroupUnit, error)
 }
 
 // Pinned returns the versions of functions that triggers of an app's accessible releases name by a fixed selector, and
-// the versions of packages that these run. They are held although no release has them.
+// the versions of packages and environments that these run. They are held although no release has them.
 func Pinned(ctx context.Context, r pinnedReader, app landfall.App) (map[store.UnitNumber]bool, error) {
 	pinned := map[store.UnitNumber]bool{}
 	for _, kind := range landfall.TriggerKinds() {
@@ -207,7 +208,16 @@ func addPinned(ctx context.Context, r pinnedReader, app landfall.App, ref landfa
 	if err == nil {
 		pinned[store.UnitNumber{Unit: pkg.ID, Number: runs.Number}] = true
 	}
-	return landfall.Ignore(err, landfall.NotFound)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return err
+	}
+	units, err := r.GroupUnits(ctx, v.App, v.UID)
+	for _, u := range units {
+		if u.Unit.Kind == landfall.EnvironmentUnit {
+			pinned[store.UnitNumber{Unit: u.UnitID, Number: u.Number}] = true
+		}
+	}
+	return err
 }
 
 // CheckTriggerTag fails unless there is the function tag that a trigger of an app names, if it names one, and the

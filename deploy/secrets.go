@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -279,17 +280,45 @@ func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name s
 				"them (landfall release expire), or revoke a value (landfall secret revoke)", row.Unit,
 				landfall.Count(len(holders), "release"), strings.Join(names, ", "))
 		}
-		users, err := tx.FunctionsWith(ctx, row.ID)
-		if err != nil {
+		if err := checkReaders(ctx, tx, app, name); err != nil {
 			return err
-		}
-		if len(users) > 0 {
-			return landfall.Errorf("deploy.DeleteSecret", landfall.Conflict, "%s is used by %s, to which an alias, a function "+
-				"tag, a job, a webhook or an execution leads: delete those first (landfall function version show %s says which), "+
-				"or revoke a value (landfall secret revoke)", row.Unit, users[0], users[0])
 		}
 		return dropVersions(ctx, tx, row)
 	})
+}
+
+// checkReaders fails with Conflict when a function's version reads a secret, and something leads to it that is no release
+// with it.
+func checkReaders(ctx context.Context, tx *store.Tx, app landfall.App, secret string) error {
+	versions, err := tx.NamedVersions(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	pinned, err := Pinned(ctx, tx, app)
+	if err != nil {
+		return err
+	}
+	for to := range pinned {
+		v, err := tx.VersionByNumber(ctx, to.Unit, to.Number)
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return err
+		}
+		if err == nil && v.Unit.Kind == landfall.FunctionUnit {
+			versions = append(versions, v)
+		}
+	}
+	for _, v := range versions {
+		f, err := spec.ReadFunctionVersion(v.Spec)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(f.Secrets, func(s landfall.SealedSecret) bool { return s.Name == secret }) {
+			return landfall.Errorf("deploy.DeleteSecret", landfall.Conflict, "secret %s is used by %s:%d, to which an alias, a "+
+				"function tag, a trigger, a job, a webhook or an execution leads (landfall function version delete %[2]s %[3]d "+
+				"says which): delete that first, or revoke a value (landfall secret revoke)", secret, v.Unit.Name, v.Number)
+		}
+	}
+	return nil
 }
 
 func dropVersions(ctx context.Context, tx *store.Tx, row store.Unit) error {

@@ -51,16 +51,15 @@ type received struct {
 
 // receive brings content into a folder. Invalid when it is not there, is too large, has another digest, or must be an
 // archive and is none.
-func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, folder string,
-	archive bool) (received, error) {
+func (m *Maker) receive(ctx context.Context, v Version, c Content, folder string, archive bool) (received, error) {
 	r := received{name: c.Name}
 	var err error
 	switch {
 	case c.Upload != "":
-		r.path, err = m.Uploads.whole(owner, c.Upload)
+		r.path, err = m.Uploads.whole(v.Owner, c.Upload)
 	case c.URL != "":
 		r.name = cmp.Or(r.name, lastElement(c.URL))
-		r.path, err = m.fetch(ctx, owner, c.URL, folder)
+		r.path, err = m.fetch(ctx, v, c.URL, folder)
 	default:
 		r.path, err = write(folder, strings.NewReader(string(c.Literal)), m.Uploads.MaxBytes)
 	}
@@ -109,43 +108,47 @@ func lastElement(address string) string {
 	return path.Base(u.Path)
 }
 
-// begin counts a fetch, of all and of the owner of a token, until done. Unavailable when there are as many as may be:
+// begin counts a fetch, of all, of a namespace and of a token, until done. Unavailable when there are as many as may be:
 // a slow address would hold a request, and a file of it, for minutes.
-func (m *Maker) begin(owner landfall.Digest) (done func(), err error) {
-	const most, mostOfOwner = 8, 2
+func (m *Maker) begin(v Version) (done func(), err error) {
+	const most, mostOfNamespace, mostOfToken = 8, 4, 2
 	m.counting.Lock()
 	defer m.counting.Unlock()
-	all := 0
-	for _, n := range m.fetches {
-		all += n
-	}
-	if all >= most || m.fetches[owner] >= mostOfOwner {
-		return nil, landfall.Errorf("handmade.fetch", landfall.Unavailable,
-			"too much is being fetched already: try again later, or send the file")
-	}
 	if m.fetches == nil {
-		m.fetches = map[landfall.Digest]int{}
+		m.fetches = map[string]int{}
 	}
-	m.fetches[owner]++
+	counted := map[string]int{"": most, "namespace " + v.Namespace: mostOfNamespace,
+		"token " + string(v.Caller): mostOfToken}
+	for what, most := range counted {
+		if m.fetches[what] >= most {
+			return nil, landfall.Errorf("handmade.fetch", landfall.Unavailable,
+				"too much is being fetched already: try again later, or send the file")
+		}
+	}
+	count := func(by int) {
+		for what := range counted {
+			if m.fetches[what] += by; m.fetches[what] == 0 {
+				delete(m.fetches, what)
+			}
+		}
+	}
+	count(1)
 	return func() {
 		m.counting.Lock()
 		defer m.counting.Unlock()
-		m.fetches[owner]--
-		if m.fetches[owner] == 0 {
-			delete(m.fetches, owner)
-		}
+		count(-1)
 	}, nil
 }
 
 // fetch gets what is at an address, by the rules by which repositories are cloned.
-func (m *Maker) fetch(ctx context.Context, owner landfall.Digest, address, folder string) (string, error) {
+func (m *Maker) fetch(ctx context.Context, v Version, address, folder string) (string, error) {
 	const patience = 5 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := m.checkAddress(address); err != nil {
 		return "", err
 	}
-	done, err := m.begin(owner)
+	done, err := m.begin(v)
 	if err != nil {
 		return "", err
 	}

@@ -44,7 +44,7 @@ type Maker struct {
 	Now          func() time.Time
 
 	counting sync.Mutex
-	fetches  map[landfall.Digest]int // under way, by whose token
+	fetches  map[string]int // under way, by what is counted
 }
 
 // Version is what a person says of a version that is to be made. Where a field is empty, it is as the latest version
@@ -68,7 +68,8 @@ type Version struct {
 	NoRelease  bool                   // of an app's unit: no release is made with it
 	Allowed    func(app string) error // whether the caller may change an app; empty: one of the namespace
 	Actor      string
-	Owner      landfall.Digest // of whose token the uploads are
+	Owner      landfall.Digest // of whose token the uploads are; empty: of anybody's
+	Caller     landfall.Digest // the token
 	Key        string          // names what is made, which is made once; small letters and digits; empty: nothing does
 }
 
@@ -438,7 +439,7 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 		if content == nil {
 			continue
 		}
-		r, err := m.receive(ctx, v.Owner, *content, folder, content != v.Code)
+		r, err := m.receive(ctx, v, *content, folder, content != v.Code)
 		if err != nil {
 			return err
 		}

@@ -14,11 +14,28 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
+// How much a document may have, as each is looked for among all.
+const (
+	maxUnits  = 10_000
+	maxBeside = 1000 // of each kind
+)
+
 // check fails unless the document describes a release that can be made of the blobs.
 func (p *Parcel) check() error {
 	d, ids, files := p.Document, map[landfall.UnitID]bool{}, 0
 	if len(d.Units) == 0 {
 		return invalid("has a release without units")
+	}
+	for what, n := range map[string]int{"units": len(d.Units), "names": len(d.Names)} {
+		if n > maxUnits {
+			return invalid("has %d %s; the limit is %d", n, what, maxUnits)
+		}
+	}
+	for what, n := range map[string]int{"versions": len(d.Versions), "aliases": len(d.Aliases),
+		"function tags": len(d.Tags)} {
+		if n > maxBeside {
+			return invalid("has %d %s beside its release; the limit is %d", n, what, maxBeside)
+		}
 	}
 	if err := d.checkAbout(); err != nil {
 		return err
@@ -35,16 +52,13 @@ func (p *Parcel) check() error {
 			return invalid("has more than %d static files", artifact.MaxFiles)
 		}
 	}
-	paths := map[string]bool{}
 	for _, u := range d.Units {
-		if err := p.checkUnit(u, ids); err != nil {
-			return err
+		err := p.checkUnit(u, ids)
+		if err == nil && u.Kind == landfall.FunctionUnit {
+			err = p.checkRuns(u, nil)
 		}
-		for _, f := range u.Files {
-			if paths[f.Path] {
-				return invalid("has a file at %q twice", f.Path)
-			}
-			paths[f.Path] = true
+		if err != nil {
+			return err
 		}
 	}
 	return cmp.Or(p.checkBeside(ids), p.Document.checkReferences(), p.Document.checkNames())
@@ -57,7 +71,7 @@ func (d *Document) checkAbout() error {
 			return invalid("names a commit that is none: %q", d.Commit)
 		}
 	}
-	const most = 250
+	const most = 1000
 	for _, said := range [][2]string{{"app", d.App}, {"release", string(d.Release)}, {"branch", d.Branch},
 		{"actor", d.Actor}} {
 		if len(said[1]) > most || !utf8.ValidString(said[1]) || strings.ContainsFunc(said[1], unicode.IsControl) {
@@ -93,18 +107,11 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 		}
 	case landfall.FunctionUnit:
 		pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)}
-		var f landfall.Function
-		if f, err = spec.ReadFunctionVersion(u.Spec); err == nil && !ids[pkg] {
+		if _, err = spec.ReadFunctionVersion(u.Spec); err == nil && !ids[pkg] {
 			return invalid("lacks the %s, which the %s needs", pkg, u.ID())
 		}
-		if err == nil && !ids[landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}] {
-			_, err = environment.Of(f.Environment)
-		}
 	case landfall.EnvironmentUnit:
-		var e landfall.Environment
-		if e, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec); err == nil {
-			_, err = environment.Of(e)
-		}
+		_, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec)
 	case landfall.ConfigUnit:
 		if _, err = spec.ReadConfigVersion(u.Spec); err == nil && u.Name != landfall.ConfigName {
 			return invalid("has a configuration that is called %q", u.Name)
@@ -122,6 +129,29 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 	}
 	if err != nil {
 		return invalid("has a %s that cannot be read: %s", u.ID(), landfall.MessageOf(err))
+	}
+	return nil
+}
+
+// checkRuns fails unless a function can run here in its environment: one of its own, or that of the release.
+func (p *Parcel) checkRuns(function Unit, own *Unit) error {
+	f, err := spec.ReadFunctionVersion(function.Spec)
+	if err != nil {
+		return err
+	}
+	env := p.Document.unit(landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name})
+	if env == nil && own != nil && own.Name == f.Environment.Name {
+		env = own
+	}
+	e := landfall.Environment{Name: f.Environment.Name}
+	if env != nil {
+		e, _, err = spec.ReadEnvironmentVersion(e.Name, env.Spec)
+	}
+	if err == nil {
+		_, err = environment.Of(e)
+	}
+	if err != nil {
+		return invalid("has the %s, which cannot run here: %s", function.ID(), landfall.MessageOf(err))
 	}
 	return nil
 }

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"landfall.dev/landfall"
@@ -35,8 +37,10 @@ type Importer struct {
 
 	RequireTests bool // only functions that have passed a test are released: none of an archive
 
-	// Alone runs f while nothing else is imported or collected: a collection would take what is not visible yet.
+	// Alone runs f while nothing else is installed or collected: a collection would take what is not visible yet.
 	Alone func(ctx context.Context, f func() error) error
+
+	checking sync.Mutex // one after the other, as archives are unpacked for it
 }
 
 // Receive keeps the bytes of an archive in a file of its own, which the caller closes; its name is gone already.
@@ -83,6 +87,9 @@ func (m *Importer) Install(ctx context.Context, to Destination, p *Parcel,
 	}
 	w := &installation{Importer: m, parcel: p, app: to.App, line: line, actor: actor,
 		stored: map[landfall.UnitID]versioning.Stored{}, holds: map[landfall.UnitID][]*beside{}}
+	if err := w.check(ctx); err != nil {
+		return "", nil, err
+	}
 	if err := m.Alone(ctx, func() error { return w.install(ctx, to.Make) }); err != nil {
 		return "", nil, err
 	}
@@ -110,19 +117,23 @@ type installation struct {
 	holds    map[landfall.UnitID][]*beside // what declared aliases and function tags name
 }
 
-func (w *installation) install(ctx context.Context, makeApp func(ctx context.Context) (landfall.App, error)) error {
+// check fails unless the parcel can be installed. It stores nothing.
+func (w *installation) check(ctx context.Context) error {
 	if w.RequireTests && len(w.functions()) > 0 {
 		return deploy.ErrUntested
 	}
+	w.checking.Lock()
+	defer w.checking.Unlock()
 	if err := w.declare(ctx); err != nil {
 		return err
 	}
 	if err := w.checkSize(); err != nil {
 		return err
 	}
-	if err := w.checkArchives(ctx); err != nil {
-		return err
-	}
+	return w.checkArchives(ctx)
+}
+
+func (w *installation) install(ctx context.Context, makeApp func(ctx context.Context) (landfall.App, error)) error {
 	if w.app.ID == "" {
 		err := deploy.CheckNewRelease(ctx, w.DB, w.app, w.functions(), w.size())
 		if err != nil {
@@ -152,12 +163,12 @@ func (w *installation) functions() (specs []json.RawMessage) {
 func (w *installation) size() (bytes int64) {
 	for _, u := range w.archives() {
 		for _, b := range []*Blob{u.Source, u.Deployment} {
-			if b != nil {
+			if b != nil && (b != u.Deployment || u.Source == nil || u.Source.Digest != b.Digest) {
 				bytes += b.Size
 			}
 		}
-		for _, f := range u.Files {
-			bytes += f.Size
+		if u.Kind == landfall.StaticUnit {
+			bytes += assets.Plan(w.statics[u.ID()], "").Bytes()
 		}
 	}
 	return bytes
@@ -287,7 +298,14 @@ type secretReader interface {
 func (w *installation) pinSecrets(ctx context.Context, r secretReader) error {
 	w.secrets = nil
 	var missing []string
-	for _, name := range w.parcel.Document.Secrets {
+	names := slices.Clone(w.parcel.Document.Secrets)
+	for _, v := range w.parcel.Document.Versions {
+		var err error
+		if names, err = withSecrets(names, v.Function.Spec); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
 		pinned, err := deploy.Pin(ctx, r, w.app, name, w.line)
 		if landfall.Is(err, landfall.Invalid) {
 			missing = append(missing, name)
@@ -322,9 +340,9 @@ func (p *Parcel) static(u Unit) assets.Unit {
 }
 
 // checkArchives unpacks each archive of what runs once, to nowhere: one that is none, leaves its folder or is a bomb is
-// refused.
+// refused, and all of them together when they are one.
 func (w *installation) checkArchives(ctx context.Context) error {
-	checked := map[landfall.Digest]bool{}
+	checked, left := map[landfall.Digest]bool{}, int64(artifact.MaxBytes)
 	for _, u := range w.archives() {
 		for _, b := range []*Blob{u.Source, u.Deployment} {
 			if b == nil || checked[b.Digest] {
@@ -339,7 +357,12 @@ func (w *installation) checkArchives(ctx context.Context) error {
 				return &landfall.Error{Op: "parcel.Install", Err: err}
 			}
 			err = unpack.Zip(folder, fmt.Sprintf("the %s in the archive", u.ID()), w.parcel.open(b.Digest), b.Size,
-				unpack.Limits{Files: artifact.MaxFiles, Bytes: artifact.MaxBytes})
+				unpack.Limits{Files: artifact.MaxFiles, Bytes: left})
+			if err == nil {
+				var bytes int64
+				bytes, err = bytesOf(folder)
+				left -= bytes
+			}
 			if removed := os.RemoveAll(folder); err == nil && removed != nil {
 				err = removed
 			}
@@ -349,6 +372,21 @@ func (w *installation) checkArchives(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// bytesOf returns how many bytes the files of a folder have.
+func bytesOf(folder string) (bytes int64, err error) {
+	err = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	})
+	return bytes, err
 }
 
 // store stores the content below folders of its own, which a collection takes away when the rest fails, and which no

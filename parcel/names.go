@@ -2,6 +2,7 @@ package parcel
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"landfall.dev/landfall"
@@ -15,8 +16,9 @@ import (
 
 // Version is a version of a function that the release does not have, and one of its units names.
 type Version struct {
-	Function Unit `json:"function"`
-	Package  Unit `json:"package"`
+	Function    Unit  `json:"function"`
+	Package     Unit  `json:"package"`
+	Environment *Unit `json:"environment,omitempty"` // that it needs, and that the release does not declare
 }
 
 // Alias is an alias that triggers of the release name, and that it does not declare itself.
@@ -126,12 +128,19 @@ func (x *Exporter) addVersion(ctx context.Context, app landfall.App, d *Document
 	if d.function(ref.Name, v.UID) != nil {
 		return nil
 	}
+	if len(d.Versions) >= maxBeside {
+		return landfall.Errorf("parcel.Prepare", landfall.Conflict,
+			"release %s names more than %d versions that it does not have: an archive has no more", d.Release, maxBeside)
+	}
 	row, err := x.DB.Unit(ctx, app, v.Unit)
 	if err != nil {
 		return err
 	}
 	var made Version
 	if made.Function, err = x.unit(ctx, unitOf(row, v), blobs); err != nil {
+		return err
+	}
+	if d.Secrets, err = withSecrets(d.Secrets, v.Spec); err != nil {
 		return err
 	}
 	pkg, pv, err := versioning.PackageOf(ctx, x.DB, v)
@@ -141,8 +150,42 @@ func (x *Exporter) addVersion(ctx context.Context, app landfall.App, d *Document
 	if made.Package, err = x.unit(ctx, unitOf(pkg, pv), blobs); err != nil {
 		return err
 	}
+	if made.Environment, err = x.environment(ctx, d, v, blobs); err != nil {
+		return err
+	}
 	d.Versions = append(d.Versions, made)
 	return nil
+}
+
+// environment returns the environment of a function's version as the group version that made it has it; nil when the
+// release declares it, or that does not.
+func (x *Exporter) environment(ctx context.Context, d *Document, v landfall.Version, blobs contents) (*Unit, error) {
+	f, err := spec.ReadFunctionVersion(v.Spec)
+	if err != nil {
+		return nil, err
+	}
+	id := landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}
+	if d.has(id) {
+		return nil, nil
+	}
+	units, err := x.DB.GroupUnits(ctx, v.App, v.UID)
+	i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit == id })
+	if err != nil || i < 0 {
+		return nil, err
+	}
+	env, err := x.unit(ctx, units[i], blobs)
+	return &env, err
+}
+
+// withSecrets returns names with those of the secrets that a function's version reads.
+func withSecrets(names []string, function json.RawMessage) ([]string, error) {
+	f, err := spec.ReadFunctionVersion(function)
+	for _, s := range f.Secrets {
+		if !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names, err
 }
 
 func unitOf(row store.Unit, v landfall.Version) store.GroupUnit {
@@ -203,11 +246,20 @@ func (p *Parcel) checkBeside(ids map[landfall.UnitID]bool) error {
 			spec.ReadPackage(f.Spec) != pkg.Name || d.function(f.Name, f.UID) != &d.Versions[i].Function {
 			return invalid("has the %s beside its release, where it does not belong, or twice", f.ID())
 		}
-		its := map[landfall.UnitID]bool{f.ID(): true, pkg.ID(): true}
-		for _, u := range []Unit{f, pkg} {
+		its, units := map[landfall.UnitID]bool{f.ID(): true, pkg.ID(): true}, []Unit{f, pkg}
+		if v.Environment != nil {
+			units = append(units, *v.Environment)
+			if v.Environment.Kind != landfall.EnvironmentUnit || d.has(v.Environment.ID()) {
+				return invalid("has the %s beside its release, where it does not belong", v.Environment.ID())
+			}
+		}
+		for _, u := range units {
 			if err := p.checkUnit(u, its); err != nil {
 				return err
 			}
+		}
+		if err := p.checkRuns(f, v.Environment); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -241,6 +293,9 @@ func (d *Document) checkNames() error {
 		}
 	}
 	for _, a := range d.Aliases {
+		if err := a.check(); err != nil {
+			return err
+		}
 		if d.unit(landfall.UnitID{Kind: landfall.FunctionUnit, Name: a.Function}) == nil || len(a.To) == 0 {
 			return invalid("has the alias %s:%s, which leads nowhere", a.Function, a.Name)
 		}
@@ -251,6 +306,9 @@ func (d *Document) checkNames() error {
 		}
 	}
 	for _, t := range d.Tags {
+		if err := versioning.CheckFunctionTag(t.Name); err != nil || len(t.Functions) == 0 {
+			return invalid("has the function tag %q, which cannot be called so, or names nothing", t.Name)
+		}
 		for _, f := range t.Functions {
 			if d.function(f.Name, f.UID) == nil {
 				return invalid("lacks the version %s of %s, which the function tag %s names", f.UID, f.Name, t.Name)
@@ -260,14 +318,33 @@ func (d *Document) checkNames() error {
 	return nil
 }
 
+// check fails unless an alias can be made.
+func (a Alias) check() error {
+	const percent, most = 100, 2
+	sum := 0
+	for _, s := range a.To {
+		sum += s.Percent
+	}
+	if why := landfall.UnfitName(a.Name); why != "" {
+		return invalid("has the alias %q of %s: %s", a.Name, a.Function, why)
+	}
+	if len(a.To) > 0 && sum != percent || len(a.To) > most {
+		return invalid("has the alias %s:%s with %d versions and %d percent", a.Function, a.Name, len(a.To), sum)
+	}
+	if err := landfall.CheckSticky(a.Sticky); err != nil {
+		return invalid("has the alias %s:%s: %s", a.Function, a.Name, landfall.MessageOf(err))
+	}
+	return nil
+}
+
 // beside is a version beside the release, as it is made here.
 type beside struct {
 	named  landfall.Reference // in the archive, by its uid
 	uid    landfall.UID       // here
-	units  []versioning.Unit  // its package, and itself
+	units  []versioning.Unit  // its environment, if it has its own, its package, and itself
 	stored map[landfall.UnitID]versioning.Stored
 	made   store.UnitNumber
-	parts  []store.GroupUnit // its package, and itself, when they are made
+	parts  []store.GroupUnit // of units, when they are made
 }
 
 // digest is that of the function.
@@ -285,7 +362,11 @@ func (w *installation) prepareBeside(ctx context.Context) error {
 			declared = append(declared, d)
 		}
 		for _, ref := range declared[1].Refs {
-			if env := w.parcel.Document.unit(ref); env != nil && ref.Kind == landfall.EnvironmentUnit {
+			env := w.parcel.Document.unit(ref)
+			if env == nil && v.Environment != nil && v.Environment.ID() == ref {
+				env = v.Environment
+			}
+			if env != nil && ref.Kind == landfall.EnvironmentUnit {
 				declared = append(declared, versioning.Declared{Unit: ref, Spec: env.Spec, Where: "the archive"})
 			}
 		}
@@ -295,7 +376,11 @@ func (w *installation) prepareBeside(ctx context.Context) error {
 		}
 		b := &beside{named: landfall.Reference{Name: v.Function.Name, Selector: string(v.Function.UID)},
 			uid: landfall.NewUID(), stored: map[landfall.UnitID]versioning.Stored{}}
-		for _, id := range []landfall.UnitID{v.Package.ID(), v.Function.ID()} {
+		own := []landfall.UnitID{v.Package.ID(), v.Function.ID()}
+		if v.Environment != nil {
+			own = append([]landfall.UnitID{v.Environment.ID()}, own...)
+		}
+		for _, id := range own {
 			if err := versioning.CheckOwner(ctx, w.DB, w.app, id, "the archive", w.parcel.Document.has); err != nil {
 				return err
 			}

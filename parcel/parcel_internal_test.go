@@ -195,7 +195,7 @@ func TestDocuments(t *testing.T) {
 		"a name that leads nowhere": {func(d *Document) { d.Names = map[string]landfall.UID{"cart:4": "owf2k7qb"} },
 			`lacks the version "cart:4"`},
 		"an alias that leads nowhere": {func(d *Document) {
-			d.Aliases = []Alias{{Function: "cart", Name: "prod", To: []landfall.AliasShare{{UID: "owf2k7qb"}}}}
+			d.Aliases = []Alias{{Function: "cart", Name: "prod", To: []landfall.AliasShare{{UID: "owf2k7qb", Percent: 100}}}}
 		}, "to which the alias cart:prod leads"},
 		"a function tag that names nothing": {func(d *Document) {
 			d.Tags = []Tag{{Name: "nightly", Functions: []landfall.TaggedFunction{{Name: "cart", UID: "owf2k7qb"}}}}
@@ -216,7 +216,7 @@ func TestDocuments(t *testing.T) {
 			d.Versions[0].Function.UID, d.Versions[0].Package.Deployment = "owf2k7qb", nil
 		}, "lacks what runs"},
 		"a secret twice":      {func(d *Document) { d.Secrets = []string{"KEY", "OTHER", "KEY"} }, "names a secret twice"},
-		"a long branch":       {func(d *Document) { d.Branch = strings.Repeat("b", 251) }, "names branch"},
+		"a long branch":       {func(d *Document) { d.Branch = strings.Repeat("b", 1001) }, "names branch"},
 		"an actor of escapes": {func(d *Document) { d.Actor = "ci\x1b[2J" }, `names actor "ci\x1b[2J"`},
 		"a package of null":   {func(d *Document) { d.Units[1].Spec = []byte(`null`) }, "has a package cart-pkg that cannot be read"},
 		"a package of text":   {func(d *Document) { d.Units[1].Spec = []byte(`"x"`) }, "has a package cart-pkg that cannot be read"},
@@ -224,19 +224,23 @@ func TestDocuments(t *testing.T) {
 			d.Units[0].Spec = []byte(`{"environment":{"name":"cobol"},"package":{"packageref":{"name":"cart-pkg"}}}`)
 		}, `the environment "cobol"`},
 		"a declared environment that nobody knows": {func(d *Document) {
+			d.Units[0].Spec = []byte(`{"environment":{"name":"cobol"},"package":{"packageref":{"name":"cart-pkg"}}}`)
 			d.Units = append(d.Units, Unit{Kind: landfall.EnvironmentUnit, Name: "cobol", Spec: []byte(`{"runtime":{"image":"cobol"}}`)})
 		}, `the environment "cobol"`},
+		"too many versions": {func(d *Document) { d.Versions = make([]Version, maxBeside+1) }, "has 1001 versions beside its release"},
+		"an alias that may not be called so": {func(d *Document) {
+			d.Aliases = []Alias{{Function: "cart", Name: "latest", To: []landfall.AliasShare{{Percent: 100}}}}
+		}, `has the alias "latest" of cart`},
+		"an alias of 7 percent": {func(d *Document) {
+			d.Aliases = []Alias{{Function: "cart", Name: "prod", To: []landfall.AliasShare{{Percent: 7}}}}
+		}, "with 1 versions and 7 percent"},
+		"a function tag that may not be called so": {func(d *Document) {
+			d.Tags = []Tag{{Name: "x y/z", Functions: []landfall.TaggedFunction{{Name: "cart"}}}}
+		}, `has the function tag "x y/z"`},
 		"a path that begins alike": {func(d *Document) {
 			d.Units[3].Name, d.Units[3].Spec, d.Units[3].Files = "/a", []byte(`{"path":"/a"}`), d.Units[3].Files[:1]
 			d.Units[3].Files[0].Path = "/ab"
 		}, "where it cannot be served"},
-		"a path of two units": {func(d *Document) {
-			d.Units = append(d.Units, d.Units[3])
-			d.Units[4].Name, d.Units[4].Spec = "/index.html", []byte(`{"path":"/index.html"}`)
-			d.Units[4].Files = []File{d.Units[3].Files[0]}
-			d.Units[4].Files[0].Path = "/index.html/x"
-			d.Units[3].Files = append(slices.Clone(d.Units[3].Files[:1]), d.Units[4].Files[0])
-		}, "twice"},
 		"an alias of nothing": {func(d *Document) { d.Aliases = []Alias{{Function: "cart", Name: "prod"}} }, "which leads nowhere"},
 		"a wrong commit":      {func(d *Document) { d.Commit = "HEAD" }, "a commit that is none"},
 	} {

@@ -20,15 +20,16 @@ type KeyedRequest struct {
 }
 
 // ClaimKey stores a request with its key, unless there is one with the key that was made after a time, and returns the
-// one that is there. Unavailable when the token has most keys already.
-func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time, most int) (KeyedRequest, error) {
+// one that is there; kept is false when it is not stored, because the token has most keys already.
+func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time, most int) (known KeyedRequest, kept bool,
+	err error) {
 	const op landfall.Op = "store.ClaimKey"
-	err := tx.exec(ctx, op, `DELETE FROM idempotency_keys WHERE token = $1 AND key = $2 AND created <= $3`, r.Token, r.Key,
+	err = tx.exec(ctx, op, `DELETE FROM idempotency_keys WHERE token = $1 AND key = $2 AND created <= $3`, r.Token, r.Key,
 		micros(after))
 	if err != nil {
-		return r, err
+		return r, false, err
 	}
-	there, err := one(ctx, tx.queries, op, func(row scanner) (k KeyedRequest, err error) {
+	known, err = one(ctx, tx.queries, op, func(row scanner) (k KeyedRequest, err error) {
 		var created int64
 		err = row.Scan(&k.Token, &k.Key, &k.Request, &k.Status, &k.Type, &k.Location, &k.Answer, &created)
 		k.Created = timeOf(created)
@@ -36,17 +37,13 @@ func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time, mos
 	}, `SELECT token, key, request, status, type, location, answer, created FROM idempotency_keys
 		WHERE token = $1 AND key = $2`, r.Token, r.Key)
 	if !landfall.Is(err, landfall.NotFound) {
-		return there, err
+		return known, true, err
 	}
 	n, err := one(ctx, tx.queries, op, scanValue[int], `SELECT COUNT(*) FROM idempotency_keys WHERE token = $1`, r.Token)
-	if err != nil {
-		return r, err
+	if err != nil || n >= most {
+		return r, false, err
 	}
-	if n >= most {
-		return r, landfall.Errorf(op, landfall.Unavailable,
-			"this token has sent %d requests with a key within a day, and more are not kept: send this one without a key", n)
-	}
-	return r, tx.exec(ctx, op, `INSERT INTO idempotency_keys (token, key, request, status, type, location, answer, created)
+	return r, true, tx.exec(ctx, op, `INSERT INTO idempotency_keys (token, key, request, status, type, location, answer, created)
 		VALUES ($1, $2, $3, 0, '', '', '', $4)`, r.Token, r.Key, r.Request, micros(r.Created))
 }
 

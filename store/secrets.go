@@ -51,16 +51,13 @@ func (q queries) ReleasesWith(ctx context.Context, unit string) ([]landfall.UID,
 		unit)
 }
 
-// FunctionsWith returns the versions of functions, by their numbers, that need a version of a unit to run, and to which
-// something leads that is no release: an alias, a function tag, a job that is not over, a webhook, or an execution that
-// is not over.
-func (q queries) FunctionsWith(ctx context.Context, unit string) ([]landfall.Reference, error) {
-	return list(ctx, q, "store.FunctionsWith", func(row scanner) (r landfall.Reference, err error) {
-		return r, row.Scan(&r.Name, &r.Selector)
-	}, `SELECT fu.name, CAST(fv.number AS TEXT) FROM `+pinned+` al JOIN units fu ON fu.id = al.unit
-		JOIN versions fv ON fv.unit = al.unit AND fv.number IN (al.number, al.other)
-		JOIN group_units gu ON gu.app = fu.app AND gu.grp = fv.uid AND gu.unit = $1
-		UNION SELECT x.function, CAST(x.number AS TEXT) FROM executions x
-			JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp AND gu.unit = $1 WHERE x.finished = 0
-		ORDER BY 1, 2`, unit)
+// NamedVersions returns the versions of an app's functions to which something leads that is no release: an alias, a
+// function tag, a job that is not over, a webhook, or an execution that is not over; by the functions' names.
+func (q queries) NamedVersions(ctx context.Context, app string) ([]landfall.Version, error) {
+	return list(ctx, q, "store.NamedVersions", scanVersion, `SELECT `+versionColumns+` FROM (
+		SELECT al.unit, al.number FROM `+pinned+` al UNION SELECT al.unit, al.other FROM `+pinned+` al
+		UNION SELECT xu.id, x.number FROM executions x JOIN units xu ON xu.namespace = x.namespace AND xu.name = x.function
+			AND xu.kind = 'function' WHERE x.finished = 0) n
+		JOIN versions v ON v.unit = n.unit AND v.number = n.number JOIN units u ON u.id = v.unit
+		WHERE u.app = $1 AND u.kind = 'function' ORDER BY u.name, v.number`, app)
 }

@@ -69,6 +69,14 @@ func (q queries) FunctionsWithVersions(ctx context.Context, namespace string) ([
 		scope(landfall.FunctionUnit, namespace, ""), landfall.FunctionUnit)
 }
 
+// FunctionsRunning returns the names of the functions of a package's owner with a version that runs one of the package.
+func (q queries) FunctionsRunning(ctx context.Context, pkg Unit) ([]string, error) {
+	return list(ctx, q, "store.FunctionsRunning", scanValue[string], `SELECT DISTINCT u.name FROM units u
+		JOIN versions v ON v.unit = u.id WHERE u.app = $1 AND u.namespace = $2 AND u.kind = 'function'
+		AND v.content LIKE '{"packageref":{"name":"' || $3 || '-________"%' ORDER BY u.name`, pkg.App, pkg.Namespace,
+		pkg.Unit.Name)
+}
+
 // CreateUnit stores a unit owned by an app. For functions and packages the numbers continue those of a deleted app's
 // unit with the same name in the namespace, so a number always means one version.
 func (tx *Tx) CreateUnit(ctx context.Context, app landfall.App, id landfall.UnitID) (Unit, error) {

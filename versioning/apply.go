@@ -148,7 +148,7 @@ type Owners interface {
 	App(ctx context.Context, id string) (landfall.App, error)
 	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
 	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
-	FunctionsWithVersions(ctx context.Context, namespace string) ([]store.Unit, error)
+	FunctionsRunning(ctx context.Context, pkg store.Unit) ([]string, error)
 }
 
 // CheckOwner fails with Invalid, and names the owner, when another app owns the unit that an app declares at where, or
@@ -197,28 +197,15 @@ func checkUsers(ctx context.Context, r Owners, pkg store.Unit, where string,
 	if pkg.Unit.Kind != landfall.PackageUnit {
 		return nil
 	}
-	functions, err := r.FunctionsWithVersions(ctx, pkg.Namespace)
+	functions, err := r.FunctionsRunning(ctx, pkg)
 	if err != nil {
 		return err
 	}
-	for _, f := range functions {
-		if f.App != pkg.App || declares(f.Unit) {
-			continue
-		}
-		versions, err := r.Versions(ctx, f.ID, true)
-		if err != nil {
-			return err
-		}
-		for _, v := range versions {
-			content, err := landfall.ReadContent[landfall.FunctionContent](v.Content)
-			if err != nil {
-				return err
-			}
-			if packageName(content) == pkg.Unit.Name {
-				return landfall.Errorf("versioning.CheckOwner", landfall.Invalid, "%s: the %s was made by hand in the namespace "+
-					"%q, and so was the function %s, whose version %d runs it: declare the function, too, or give this package "+
-					"another name", where, pkg.Unit, pkg.Namespace, f.Unit.Name, v.Number)
-			}
+	for _, name := range functions {
+		if !declares(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) {
+			return landfall.Errorf("versioning.CheckOwner", landfall.Invalid, "%s: the %s was made by hand in the namespace "+
+				"%q, and so was the function %s, which runs it: declare the function, too, or give this package another name",
+				where, pkg.Unit, pkg.Namespace, name)
 		}
 	}
 	return nil

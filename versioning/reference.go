@@ -55,18 +55,14 @@ func PackageOf(ctx context.Context, r versionReader, f landfall.Version) (row st
 	if err != nil {
 		return row, v, err
 	}
-	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: packageName(content)}
+	name := content.Package.Name
+	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: name[:max(strings.LastIndexByte(name, '-'), 0)]} // without uid
 	if row, err = r.UnitInNamespace(ctx, f.Namespace, id); err != nil {
 		return row, v, err
 	}
 	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // nothing has the number 0
 	v, err = r.VersionByNumber(ctx, row.ID, number)
 	return row, v, err
-}
-
-// packageName is the name of the package itself; the object's has a uid behind it.
-func packageName(f landfall.FunctionContent) string {
-	return f.Package.Name[:max(strings.LastIndexByte(f.Package.Name, '-'), 0)]
 }
 
 type versionReader interface {

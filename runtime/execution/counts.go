@@ -16,9 +16,10 @@ type called struct {
 	app, function string
 	number        int64
 	trigger       string
+	alias         string // with weights, that decided
 }
 
-// count adds a call to what canaries are told. Who did not wait for the answer says nothing. The caller holds the lock.
+// count adds a call to what canaries are told: those of an alias, only of what called it by that. Who did not wait for the answer says nothing. The caller holds the lock.
 func (r *Recorder) count(x *running, outcome Outcome, answer event.Event) {
 	if outcome == Canceled {
 		return
@@ -26,7 +27,7 @@ func (r *Recorder) count(x *running, outcome Outcome, answer event.Event) {
 	if r.counts == nil {
 		r.counts = map[called]*landfall.CanaryFigures{}
 	}
-	of := called{x.AppID, x.Function, x.Number, x.Trigger}
+	of := called{x.AppID, x.Function, x.Number, x.Trigger, x.alias}
 	n := r.counts[of]
 	if n == nil {
 		n = &landfall.CanaryFigures{}
@@ -72,7 +73,7 @@ func addCounts(ctx context.Context, tx *store.Tx, canaries []landfall.Canary,
 			var sum landfall.CanaryFigures
 			for of, n := range counts {
 				if of.app == c.AppID && of.function == side.Function && of.number == side.Number &&
-					(c.Trigger == "" || c.Trigger == of.trigger) {
+					(c.Trigger == "" || c.Trigger == of.trigger) && (c.Alias == "" || c.Alias == of.alias) {
 					sum.Requests, sum.Failures = sum.Requests+n.Requests, sum.Failures+n.Failures
 				}
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // A canary knows how many requests both sides had, and how many failed: those that all processes ran, through its
-// trigger alone. Who did not wait says nothing, and an answer with a status of 500 is a failure.
+// trigger or its alias alone. Who did not wait says nothing, and an answer with a status of 500 is a failure.
 func TestCanaryCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -27,9 +27,8 @@ func TestCanaryCounts(t *testing.T) {
 			return err
 		}
 		side := func(number int64) landfall.CanarySide { return landfall.CanarySide{Function: "hello", Number: number} }
-		for name, trigger := range map[string]string{"route": "greet", "alias": ""} {
-			c := landfall.Canary{ID: name, AppID: "app", Name: name, Trigger: trigger, State: landfall.CanaryRunning,
-				Older: side(3), Newer: side(4)}
+		for _, c := range []landfall.Canary{{ID: "route", Trigger: "greet"}, {ID: "alias", Alias: "prod"}} {
+			c.Name, c.AppID, c.State, c.Older, c.Newer = c.ID, "app", landfall.CanaryRunning, side(3), side(4)
 			if err := tx.PutCanary(t.Context(), c); err != nil {
 				return err
 			}
@@ -58,15 +57,23 @@ func TestCanaryCounts(t *testing.T) {
 		by      *execution.Recorder
 		number  int64
 		trigger string
+		alias   string
 		does    answers
 	}{
-		{f.Recorder, 3, "greet", greets}, {f.Recorder, 4, "greet", greets}, {other, 4, "greet", fails},
-		{other, 4, "greet", answersWith(500)}, {f.Recorder, 4, "greet", answersWith(404)}, {f.Recorder, 4, "greet", leaves},
-		{other, 4, "another", greets}, {f.Recorder, 5, "greet", fails},
+		{f.Recorder, 3, "greet", "", greets}, {f.Recorder, 4, "greet", "", greets}, {other, 4, "greet", "", fails},
+		{other, 4, "greet", "", answersWith(500)}, {f.Recorder, 4, "greet", "", answersWith(404)},
+		{f.Recorder, 4, "greet", "", leaves}, {other, 4, "another", "prod", greets}, {f.Recorder, 5, "greet", "", fails},
+		// by their name: the version, another alias, the alias
+		{f.Recorder, 4, "", "", fails}, {f.Recorder, 4, "", "qa", fails}, {f.Recorder, 4, "", "prod", fails},
+		{other, 3, "", "prod", greets},
 	} {
 		fn := hello()
-		fn.App, fn.Number = "app", call.number
-		trigger := &registry.Trigger{Name: call.trigger, Shares: []registry.Share{{Function: fn, Percent: 100}}}
+		fn.App, fn.Number, fn.Alias = "app", call.number, call.alias
+		trigger := &registry.Trigger{Name: call.trigger, Shares: []registry.Share{{Function: fn, Percent: 100}},
+			Alias: call.alias}
+		if call.trigger == "" {
+			trigger = nil
+		}
 		_, _ = call.by.Recorded(call.does).Call(t.Context(), function.Call{Function: fn, Trigger: trigger,
 			Event: request(string(rune('a' + i)))})
 	}
@@ -80,7 +87,7 @@ func TestCanaryCounts(t *testing.T) {
 		t.Fatalf("the canaries are %+v, %v", all, err)
 	}
 	want := map[string][2]landfall.CanaryFigures{
-		"route": {{Requests: 1}, {Requests: 4, Failures: 2}}, "alias": {{Requests: 1}, {Requests: 5, Failures: 2}},
+		"route": {{Requests: 1}, {Requests: 4, Failures: 2}}, "alias": {{Requests: 1}, {Requests: 2, Failures: 1}},
 	}
 	for _, c := range all {
 		if got := [2]landfall.CanaryFigures{c.Older.Figures(), c.Newer.Figures()}; got != want[c.Name] {
@@ -91,7 +98,7 @@ func TestCanaryCounts(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	fn := hello()
-	fn.App = "app"
+	fn.App, fn.Alias = "app", "prod"
 	_, _ = f.Recorded(answers(greets)).Call(t.Context(), function.Call{Function: fn, Event: request("late")})
 	if err := f.Flush(ended); err == nil {
 		t.Error("the database took what it could not")

@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 )
@@ -112,9 +113,10 @@ type running struct {
 	log      []byte             // not written yet
 	// what the store knows of how long this process lives; zero: it does not know of the execution
 	until   time.Time
-	claimed bool // the store is just being told of the execution
-	always  bool // its record may not be dropped
-	shared  bool // its trigger has weights
+	claimed bool   // the store is just being told of the execution
+	always  bool   // its record may not be dropped
+	shared  bool   // its trigger has weights
+	alias   string // whose weights decided; empty: those of none
 }
 
 // Recorded returns a Caller that records what comes of the calls of next. What next is given names an execution.
@@ -182,6 +184,7 @@ func (r *Recorder) begin(c *function.Call) *running {
 	x := &running{Execution: describe(c, now), function: c.Function}
 	x.State, x.Started = landfall.ExecutionRunning, now
 	x.shared = c.Trigger != nil && len(c.Trigger.Shares) > 0
+	x.alias = aliasOf(c.Function, c.Trigger)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, taken := r.active[x.ID]; taken || x.ID == "" || len(x.ID) > nameSize {
@@ -191,6 +194,17 @@ func (r *Recorder) begin(c *function.Call) *running {
 	}
 	r.add(x)
 	return x
+}
+
+// aliasOf returns the alias whose weights led a call to a function; empty for none.
+func aliasOf(f *landfall.Function, t *registry.Trigger) string {
+	switch {
+	case t != nil:
+		return t.Alias
+	case f != nil:
+		return f.Alias
+	}
+	return ""
 }
 
 // add makes an execution one that runs here. The caller holds the lock.

@@ -205,7 +205,7 @@ func (r *Recorder) answer(ctx context.Context, x *running, input []byte, find Fi
 		return event.Event{}, err
 	}
 	r.mu.Lock()
-	x.function = f
+	x.function, x.alias = f, aliasOf(f, t)
 	r.mu.Unlock()
 	return functions.Call(ctx, function.Call{Function: f, Trigger: t, Event: e, Accepted: true})
 }

@@ -26,6 +26,7 @@ type Trigger struct {
 	// in place of Function, when it names functions with weights, which sum to 100; in an order that stays when weights
 	// move
 	Shares []Share
+	Alias  string // of a function, which has these weights; empty: the trigger has
 
 	Sticky   landfall.Sticky // by what a client is known, which stays on one of Shares
 	StickyID string          // of what has the weights

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -144,20 +146,31 @@ func (h *history) dropSecret(t *rapid.T) step {
 				return landfall.Conflict
 			}
 		}
-		for _, to := range s.named() {
-			if v, ok := s.units[to.function].versions[to.number]; ok && s.groups[v.uid].units[key()] > 0 {
-				return landfall.Conflict
-			}
-		}
-		for _, x := range s.executions {
-			if s.groups[x.group].units[key()] > 0 {
-				return landfall.Conflict
-			}
+		if h.readersLed(s) {
+			return landfall.Conflict
 		}
 		clear(s.units[key()].versions)
 		clear(s.revoked)
 		return fine
 	}}
+}
+
+// readersLed reports whether something that is no release with the secret leads to a version of f that reads it.
+func (h *history) readersLed(s *state) bool {
+	f := s.units[fn("f")]
+	if f == nil {
+		return false
+	}
+	for number := range f.versions {
+		led := s.leads(number) || slices.Contains(s.named(), use{fn("f"), number})
+		for _, x := range s.executions {
+			led = led || x.function == fn("f") && x.number == number
+		}
+		if led && strings.HasSuffix(h.wordIn(s, fn("f"), number), "true") {
+			return true
+		}
+	}
+	return false
 }
 
 // configure sets the configuration by hand.

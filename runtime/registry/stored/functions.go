@@ -148,7 +148,7 @@ func (f *functionReader) weightsOf(ctx context.Context, t *registry.Trigger,
 		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
 	row, err := f.UnitInNamespace(ctx, f.app.Namespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
-	t.Sticky, t.StickyID = cmp.Or(t.HTTP.Sticky, alias.Sticky), row.ID+":"+alias.Name
+	t.Sticky, t.StickyID, t.Alias = cmp.Or(t.HTTP.Sticky, alias.Sticky), row.ID+":"+alias.Name, alias.Name
 	for _, s := range alias.ByNumber() {
 		named := landfall.Reference{Name: ref.Name, Selector: string(s.UID)}
 		weights = append(weights, spec.Weight{Function: named, Percent: s.Percent})
@@ -262,6 +262,18 @@ func (f *functionReader) inRelease(ctx context.Context, release landfall.UID,
 	return f.assemble(ctx, release, v)
 }
 
+// environment returns the environment of a function's version: as the group version declares it, or else, for a version
+// that this does not have, as the group version that made it does. It is empty for one that is not declared.
+func (f *functionReader) environment(ctx context.Context, release landfall.UID, v landfall.Version,
+	name string) (store.ServedUnit, error) {
+	id := landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: name}
+	unit, declared := f.units[unitOfRelease{release, id}]
+	if declared || release == v.UID || f.units[unitOfRelease{release, v.Unit}].Version == v.UID {
+		return unit, nil
+	}
+	return f.ownUnit(ctx, v.UID, id)
+}
+
 // assemble returns a function's version with the environment, the package and the configuration of a group version.
 func (f *functionReader) assemble(ctx context.Context, release landfall.UID,
 	v landfall.Version) (*landfall.Function, error) {
@@ -270,8 +282,10 @@ func (f *functionReader) assemble(ctx context.Context, release landfall.UID,
 	if err != nil {
 		return nil, err
 	}
-	unit := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit,
-		Name: function.Environment.Name}}]
+	unit, err := f.environment(ctx, release, v, function.Environment.Name)
+	if err != nil {
+		return nil, err
+	}
 	key, err := f.fillSecrets(ctx, release, v, function.Secrets)
 	if err != nil {
 		return nil, err

@@ -57,6 +57,9 @@ func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall
 		}
 		found.Commit = v.Commit
 		found.Function, err = f.runIn(ctx, cmp.Or(group, v.UID), v)
+		if err == nil && len(shares) > 1 {
+			found.Function.Alias = ref.Selector
+		}
 		return err
 	})
 	return found, err

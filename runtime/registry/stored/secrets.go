@@ -21,7 +21,7 @@ func (f *functionReader) fillSecrets(ctx context.Context, group landfall.UID, v 
 		unit := unitOfRelease{group, landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}}
 		u, pinned := f.units[unit]
 		if !pinned && group != v.UID {
-			if u, err = f.ownSecret(ctx, v.UID, unit.unit); err != nil {
+			if u, err = f.ownUnit(ctx, v.UID, unit.unit); err != nil {
 				return "", err
 			}
 		}
@@ -41,8 +41,8 @@ func (f *functionReader) fillSecrets(ctx context.Context, group landfall.UID, v 
 	return " " + landfall.DigestOf([]byte(told.String())).Hex(), nil
 }
 
-// ownSecret returns a secret as the group version that made a function's version has it; nothing when that does not.
-func (f *functionReader) ownSecret(ctx context.Context, group landfall.UID,
+// ownUnit returns a unit as the group version that made a function's version has it; nothing when that does not.
+func (f *functionReader) ownUnit(ctx context.Context, group landfall.UID,
 	id landfall.UnitID) (store.ServedUnit, error) {
 	units, err := f.RunningUnits(ctx, f.app.ID, group)
 	for _, u := range units {
