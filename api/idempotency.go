@@ -156,7 +156,8 @@ func (a *api) once(h huma.API) func(huma.Context, func(huma.Context)) {
 		default:
 			id := uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s %s %d", known.Token, known.Key,
 				known.Created.UnixMicro())).String()
-			k.ctx = context.WithValue(ctx.Context(), identityKey{}, identity{id, !known.Created.Equal(claim.Created), known.Created})
+			k.ctx = context.WithValue(ctx.Context(), identityKey{},
+				identity{id, !known.Created.Equal(claim.Created), known.Created})
 			next(k)
 			a.keep(k, known)
 			k.send()

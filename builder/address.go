@@ -18,7 +18,7 @@ const maxAddress = 2048
 func (d *Dialer) CheckURL(address string) error {
 	const op = landfall.Op("builder.check-url")
 	refuse := func(reason string) error {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the repository's address " + reason}
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the address " + reason}
 	}
 	odd := func(r rune) bool {
 		return unicode.IsControl(r) || unicode.IsSpace(r) || r == '\\' || r == unicode.ReplacementChar
@@ -70,5 +70,5 @@ func (d *Dialer) checkTarget(op landfall.Op, u *url.URL) error {
 		}
 		return nil
 	}
-	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the repository's address " + reason}
+	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the address " + reason}
 }

@@ -60,7 +60,11 @@ func (c *Call) aliasDelete() *cobra.Command {
 	return c.getIn("delete NAME ALIAS", "Remove an alias; its versions stay",
 		"landfall function alias delete --name hello --alias qa",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			return cl.Do(ctx, http.MethodDelete, aliasPath(in, in["alias"])+"?"+ofNamespace(in).Encode(), nil, nil)
+			err := cl.Do(ctx, http.MethodDelete, aliasPath(in, in["alias"])+"?"+ofNamespace(in).Encode(), nil, nil)
+			if err != nil {
+				return err
+			}
+			return c.printDeleted("alias", in["name"]+":"+in["alias"])
 		})
 }
 

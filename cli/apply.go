@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +90,7 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	err error) {
 	name := from.app
 	if name == "" {
-		if name, err = w.app(); err != nil {
+		if name, err = w.app(ctx); err != nil {
 			return app, false, err
 		}
 	}
@@ -105,9 +106,10 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	return app, err == nil, err
 }
 
-// app returns the name of the work tree's app: the one in its App document, or that of its top folder.
-func (w *worktree) app() (string, error) {
-	name := filepath.Base(w.top)
+// app returns the name of the work tree's app: the one in its App document, or that to which it is pushed by the only
+// remote of a server, or that of its top folder.
+func (w *worktree) app(ctx context.Context) (string, error) {
+	name := cmp.Or(w.pushedTo(ctx), filepath.Base(w.top))
 	s, err := readSpec(w.top, spec.DefaultFolder)
 	if err != nil && !errors.Is(err, errNoSpecs) {
 		return "", err // the name may stand where it cannot be read: the folder's would be another app
@@ -121,6 +123,24 @@ func (w *worktree) app() (string, error) {
 	return name, nil
 }
 
+// pushedTo returns the name of the app in the address of the built-in remote, when exactly one is a remote; else
+// nothing.
+func (w *worktree) pushedTo(ctx context.Context) (app string) {
+	remotes, _ := w.git(ctx, nil, "config", "--get-regexp", `^remote\..*\.url$`) // there may be none
+	for line := range strings.Lines(remotes) {
+		_, path, ours := strings.Cut(strings.TrimSpace(line), "/git/")
+		name := strings.TrimSuffix(path, ".git")
+		if !ours || landfall.CheckAppName(name) != nil {
+			continue
+		}
+		if app != "" && app != name {
+			return ""
+		}
+		app = name
+	}
+	return app
+}
+
 // ofFolder is get for a command on an app, which is the app of the work tree around the current folder when it is not
 // named.
 func (c *Call) ofFolder(use, short, example string,
@@ -131,7 +151,7 @@ func (c *Call) ofFolder(use, short, example string,
 		}
 		w, err := openWorktree(ctx)
 		if err == nil {
-			in["app"], err = w.app()
+			in["app"], err = w.app(ctx)
 		}
 		if err != nil {
 			return Invalid("no app is named, and the folder does not say which: %s", landfall.MessageOf(err))

@@ -107,7 +107,7 @@ func (c *Call) Tree() *cobra.Command {
 		}
 		if wrong := wrongValue.FindStringSubmatch(err.Error()); wrong != nil {
 			right := map[string]string{"int": "a whole number",
-				"bool": "true or false"}[cmd.Flags().Lookup(wrong[2]).Value.Type()]
+				"bool": "true or false", "duration": "a time such as 30s, 5m or 1h"}[cmd.Flags().Lookup(wrong[2]).Value.Type()]
 			return Invalid("--%s is %s; right would be %s", wrong[2], wrong[1], cmp.Or(right, "another value"))
 		}
 		return Invalid("%v; see: %s --help", err, cmd.CommandPath())

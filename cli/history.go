@@ -29,7 +29,7 @@ func (c *Call) appHistory(ctx context.Context, cl *client.Client, in Operands) e
 	fmt.Fprintf(c.Stdout, "App name: %s\nApp versions:\n", printable(in["app"]))
 	w := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 	for _, g := range groups {
-		cells := []string{string(g.UID), Local(g.Created), g.Commit.Short(), g.Branch, g.Message}
+		cells := []string{string(g.UID), Local(g.Created), g.Commit.Short(), g.Branch, firstLine(g.Message)}
 		for i, cell := range cells {
 			if cells[i] = printable(cell); cell == "" {
 				cells[i] = "-"
@@ -109,6 +109,12 @@ func showKeys(t *Table, changes []client.Change) {
 }
 
 // cellOf is a value of a key in a cell.
+// firstLine returns the first line of a message.
+func firstLine(message string) string {
+	first, _, _ := strings.Cut(message, "\n")
+	return first
+}
+
 func cellOf(value json.RawMessage) string {
 	const most = 60
 	if text := []rune(string(value)); len(text) > most {

@@ -133,6 +133,9 @@ func (c *Call) fireEvent(ctx context.Context, cl *client.Client, address string,
 		return err
 	}
 	answers, err := cl.FireEvent(ctx, body)
+	if c.output != "" && len(answers) > 1 {
+		return errors.Join(err, c.showAnswers(answers))
+	}
 	for i, answer := range answers {
 		if i > 0 && c.output == "" {
 			fmt.Fprintln(c.Stdout)
@@ -219,6 +222,21 @@ func (c *Call) showAnswer(answer []byte) error {
 		_, err = c.Stdout.Write(data)
 	}
 	return err
+}
+
+// showAnswers prints several answers for programs, as one list.
+func (c *Call) showAnswers(answers []json.RawMessage) error {
+	var failed error
+	for _, answer := range answers {
+		e, _, err := event.Parse(answer)
+		if err != nil {
+			return err
+		}
+		if fault, is, err := event.ErrorOf(e); err == nil && is {
+			failed = errors.Join(failed, functionFailed(fault, event.ExecutionOf(e)))
+		}
+	}
+	return cmp.Or(c.Print(answers, nil), failed)
 }
 
 // functionFailed is what the person reads whose call failed.

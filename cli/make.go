@@ -60,6 +60,10 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 // make makes a version, and shows it when it is there.
 func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Operands, n newVersion) error {
 	if n.describes && n.code+n.source+n.deployed+n.Package+n.Environment+n.Entrypoint+n.Build == "" {
+		if n.Tag != "" || n.NoRelease {
+			return Invalid("a description makes no version: --tag and --no-release are for one that is made " +
+				"(landfall tag update lets a function tag name another)")
+		}
 		return c.describe(ctx, cl, k, in, n)
 	}
 	if n.Package != "" {

@@ -257,8 +257,8 @@ func (u *RefUpdate) drop(ctx context.Context, d dropped, by Mover) (err error) {
 	return versioning.RemoveAlias(ctx, u.Tx, d.row, d.alias.Name, by.Actor, by.At)
 }
 
-// CheckNewAliases fails with Invalid or Conflict when a function of an app cannot have an alias that units of it declare,
-// and that it does not have.
+// CheckNewAliases fails with Invalid or Conflict when a function of an app cannot have an alias that units of it
+// declare, and that it does not have.
 func CheckNewAliases(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit) error {
 	for _, u := range units {
 		if u.Unit.Kind != landfall.AliasUnit {

@@ -125,8 +125,8 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	return e, err
 }
 
-// onTriggers makes the edit one of triggers, with or without a release. A namespace's triggers alone are in its release,
-// and what they name is found at each request: Invalid when it is to have none.
+// onTriggers makes the edit one of triggers, with or without a release. A namespace's triggers alone are in its
+// release, and what they name is found at each request: Invalid when it is to have none.
 func (e *edit) onTriggers(ctx context.Context, unreleased bool) (err error) {
 	if !e.app.OfNamespace() {
 		e.unreleased = unreleased

@@ -41,7 +41,7 @@ func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecr
 	if err := secret.CheckValue(s.Value); err != nil {
 		return set, err
 	}
-	spec := secret.Spec{Build: s.Build, Preview: s.Preview}
+	kind := secret.Spec{Build: s.Build, Preview: s.Preview}
 	if s.Build {
 		if err := secret.CheckBuild(s.Name, s.Value); err != nil {
 			return set, err
@@ -51,7 +51,7 @@ func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecr
 		return set, NoKey("deploy.SetSecret")
 	}
 	owner := secret.Owner{App: app.ID, Name: s.Name}
-	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}, Spec: spec.JSON(),
+	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}, Spec: kind.JSON(),
 		Production: true}
 	content := secret.Content{Actor: s.Actor}
 	if content.Sealed, err = editor.Secrets.Seal(owner, s.Value); err != nil {
@@ -287,9 +287,9 @@ func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name s
 	})
 }
 
-// checkReaders fails with Conflict when a function's version reads a secret, and something leads to it that is no release
-// with it.
-func checkReaders(ctx context.Context, tx *store.Tx, app landfall.App, secret string) error {
+// checkReaders fails with Conflict when a function's version reads a secret, and something leads to it that is no
+// release with it.
+func checkReaders(ctx context.Context, tx *store.Tx, app landfall.App, name string) error {
 	versions, err := tx.NamedVersions(ctx, app.ID)
 	if err != nil {
 		return err
@@ -312,10 +312,10 @@ func checkReaders(ctx context.Context, tx *store.Tx, app landfall.App, secret st
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(f.Secrets, func(s landfall.SealedSecret) bool { return s.Name == secret }) {
+		if slices.ContainsFunc(f.Secrets, func(s landfall.SealedSecret) bool { return s.Name == name }) {
 			return landfall.Errorf("deploy.DeleteSecret", landfall.Conflict, "secret %s is used by %s:%d, to which an alias, a "+
 				"function tag, a trigger, a job, a webhook or an execution leads (landfall function version delete %[2]s %[3]d "+
-				"says which): delete that first, or revoke a value (landfall secret revoke)", secret, v.Unit.Name, v.Number)
+				"says which): delete that first, or revoke a value (landfall secret revoke)", name, v.Unit.Name, v.Number)
 		}
 	}
 	return nil

@@ -108,8 +108,8 @@ func lastElement(address string) string {
 	return path.Base(u.Path)
 }
 
-// begin counts a fetch, of all, of a namespace and of a token, until done. Unavailable when there are as many as may be:
-// a slow address would hold a request, and a file of it, for minutes.
+// begin counts a fetch, of all, of a namespace and of a token, until done. Unavailable when there are as many as may
+// be: a slow address would hold a request, and a file of it, for minutes.
 func (m *Maker) begin(v Version) (done func(), err error) {
 	const most, mostOfNamespace, mostOfToken = 8, 4, 2
 	m.counting.Lock()

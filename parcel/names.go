@@ -150,31 +150,30 @@ func (x *Exporter) addVersion(ctx context.Context, app landfall.App, d *Document
 	if made.Package, err = x.unit(ctx, unitOf(pkg, pv), blobs); err != nil {
 		return err
 	}
-	if made.Environment, err = x.environment(ctx, d, v, blobs); err != nil {
+	if err := x.addEnvironment(ctx, d, v, &made, blobs); err != nil {
 		return err
 	}
 	d.Versions = append(d.Versions, made)
 	return nil
 }
 
-// environment returns the environment of a function's version as the group version that made it has it; nil when the
-// release declares it, or that does not.
-func (x *Exporter) environment(ctx context.Context, d *Document, v landfall.Version, blobs contents) (*Unit, error) {
+// addEnvironment adds the environment of a function's version as the group version that made it has it, unless the
+// release declares one.
+func (x *Exporter) addEnvironment(ctx context.Context, d *Document, v landfall.Version, to *Version,
+	blobs contents) error {
 	f, err := spec.ReadFunctionVersion(v.Spec)
-	if err != nil {
-		return nil, err
-	}
 	id := landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}
-	if d.has(id) {
-		return nil, nil
+	if err != nil || d.has(id) {
+		return err
 	}
 	units, err := x.DB.GroupUnits(ctx, v.App, v.UID)
 	i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit == id })
 	if err != nil || i < 0 {
-		return nil, err
+		return err
 	}
 	env, err := x.unit(ctx, units[i], blobs)
-	return &env, err
+	to.Environment = &env
+	return err
 }
 
 // withSecrets returns names with those of the secrets that a function's version reads.

@@ -53,7 +53,11 @@ func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Ref
 // with the name.
 func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (landfall.Alias, error) {
 	a, err := r.Alias(ctx, row.ID, name)
-	if landfall.Is(err, landfall.NotFound) {
+	switch {
+	case name == landfall.Latest && landfall.Is(err, landfall.NotFound):
+		err = landfall.Wrapf("versioning.AliasOf", landfall.Invalid, err,
+			"latest moves by itself, to the newest version of %s: give the alias that is moved by hand another name", row.Unit)
+	case landfall.Is(err, landfall.NotFound):
 		err = landfall.Wrapf("versioning.AliasOf", landfall.NotFound, err,
 			"there is no alias %q of %s; there are: landfall function alias list %s", name, row.Unit, row.Unit.Name)
 	}

@@ -180,7 +180,11 @@ func selected(ctx context.Context, r Reader, row store.Unit, selector string) (l
 	case landfall.KindOf(err) != landfall.NotFound:
 		return landfall.Version{}, err
 	}
-	return r.VersionNamed(ctx, row.ID, selector)
+	v, err := r.VersionNamed(ctx, row.ID, selector)
+	if uid, whole := strings.CutPrefix(selector, row.Unit.Name+"-"); whole && landfall.Is(err, landfall.NotFound) {
+		return r.VersionNamed(ctx, row.ID, uid) // as lists show it
+	}
+	return v, err
 }
 
 // nearest suggests a version: one whose label or uid contains the selector, or the last one.

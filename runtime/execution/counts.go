@@ -19,7 +19,8 @@ type called struct {
 	alias         string // with weights, that decided
 }
 
-// count adds a call to what canaries are told: those of an alias, only of what called it by that. Who did not wait for the answer says nothing. The caller holds the lock.
+// count adds a call to what canaries are told: those of an alias, only of what called it by that. Who did not wait for
+// the answer says nothing. The caller holds the lock.
 func (r *Recorder) count(x *running, outcome Outcome, answer event.Event) {
 	if outcome == Canceled {
 		return

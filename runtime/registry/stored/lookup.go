@@ -58,7 +58,7 @@ func (s Source) find(ctx context.Context, ref landfall.Reference, group landfall
 		found.Commit = v.Commit
 		found.Function, err = f.runIn(ctx, cmp.Or(group, v.UID), v)
 		if err == nil && len(shares) > 1 {
-			found.Function.Alias = ref.Selector
+			found.Alias = ref.Selector
 		}
 		return err
 	})
