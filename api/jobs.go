@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -90,6 +91,11 @@ func (a *api) usesIn(ctx context.Context, in *UsePaging, scope landfall.Scope) (
 	case token.Namespace != "":
 		u.apps = append([]string{}, token.Apps...)
 	}
+	if in.Namespace != "" {
+		if u.apps, err = a.appsOf(ctx, in.Namespace, u.apps); err != nil {
+			return u, err
+		}
+	}
 	if in.Function == "" {
 		return u, nil
 	}
@@ -102,10 +108,26 @@ func (a *api) usesIn(ctx context.Context, in *UsePaging, scope landfall.Scope) (
 	return u, err
 }
 
+// appsOf returns those of some apps, of all for nil, that are in a namespace.
+func (a *api) appsOf(ctx context.Context, namespace string, some []string) ([]string, error) {
+	apps, err := a.DB.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []string{}
+	for _, app := range apps {
+		if app.Namespace == namespace && (some == nil || slices.Contains(some, app.ID)) {
+			all = append(all, app.ID)
+		}
+	}
+	return all, nil
+}
+
 // UsePaging is a page of jobs or webhooks.
 type UsePaging struct {
 	Paging
-	Function string `query:"function" doc:"NAME or NAMESPACE/NAME; empty: of all functions"`
+	Function  string `query:"function" doc:"NAME or NAMESPACE/NAME; empty: of all functions"`
+	Namespace string `query:"namespace" doc:"empty: of all that the token sees"`
 }
 
 // JobPath names a job.

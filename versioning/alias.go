@@ -56,7 +56,7 @@ func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (l
 	switch {
 	case name == landfall.Latest && landfall.Is(err, landfall.NotFound):
 		err = landfall.Wrapf("versioning.AliasOf", landfall.Invalid, err,
-			"latest moves by itself, to the newest version of %s: give the alias that is moved by hand another name", row.Unit)
+			"\"latest\" is reserved: it moves by itself, to the newest version of %s; give your alias another name", row.Unit)
 	case landfall.Is(err, landfall.NotFound):
 		err = landfall.Wrapf("versioning.AliasOf", landfall.NotFound, err,
 			"there is no alias %q of %s; there are: landfall function alias list %s", name, row.Unit, row.Unit.Name)

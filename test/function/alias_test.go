@@ -72,6 +72,7 @@ func TestAliasRefused(t *testing.T) {
 		{"create hello qa 7", 3, `has no version "7"; the newest is`},
 		{"create hello prod 2", 4, "update moves it"},
 		{"create hello latest 2", 2, `"latest" is reserved`},
+		{"update hello latest 1", 2, `"latest" is reserved: it moves by itself`},
 		{"create hello 12 2", 2, "number of a version"},
 		{"create hello qa", 2, "--weights VERSION=PERCENT"},
 		{"create hello qa --weights 1=50,2=40", 2, "2 versions with 90 percent"},
