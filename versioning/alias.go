@@ -3,6 +3,7 @@ package versioning
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"landfall.dev/landfall"
@@ -160,7 +161,15 @@ func CheckUndeclaredAlias(row store.Unit, a landfall.Alias) error {
 		return nil
 	}
 	return landfall.Errorf("versioning.SetAlias", landfall.Conflict,
-		"the alias %s of %s is declared at %s: change it there, and push to production", a.Name, row.Unit, a.Declared)
+		"the alias %s of %s is declared %s", a.Name, row.Unit, changedAt(a.Declared))
+}
+
+// changedAt says where a name that is declared at a place is changed; an archive that was imported has no lines.
+func changedAt(place string) string {
+	if !strings.Contains(place, ":") {
+		return "by the release that was imported: import another one, or push to production"
+	}
+	return "at " + place + ": change it there, and push to production"
 }
 
 // versionNames is what CheckAliasName reads; a store's database and its transactions have it.

@@ -156,7 +156,7 @@ func CheckUndeclared(t landfall.FunctionTag) error {
 		return nil
 	}
 	return landfall.Errorf(tagOp, landfall.Conflict,
-		"the function tag %s is declared at %s: change it there, and push to production", t.Name, t.Declared)
+		"the function tag %s is declared %s", t.Name, changedAt(t.Declared))
 }
 
 // Untag takes a function out of all function tags, and returns what they named. The tags stay.
