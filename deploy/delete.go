@@ -278,16 +278,17 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 		return err
 	}
 	var held []string
+	in := versioning.InNamespace(row.Namespace)
 	for _, h := range holders {
 		release := landfall.UID(h.Name)
 		switch {
 		case (h.Kind == "alias" || h.Kind == functionTag) && d.whole:
 		case h.Kind == functionTag:
-			held = append(held, fmt.Sprintf("the function tag %s (landfall tag update %[1]s --function %s:VERSION, with a "+
-				"--function for each other one that landfall tag show %[1]s has)", h.Name, row.Unit.Name))
+			held = append(held, fmt.Sprintf("the function tag %s (landfall tag update %[1]s%[3]s --function %[2]s:VERSION, "+
+				"with a --function for each other one that landfall tag show %[1]s%[3]s has)", h.Name, row.Unit.Name, in))
 		case h.Kind == "alias":
-			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION)", h.Name,
-				row.Unit.Name))
+			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION%[3]s)", h.Name,
+				row.Unit.Name, in))
 		case h.Kind == "canary":
 			held = append(held, fmt.Sprintf("the canary of the release %s (landfall release canary %s --stop)", h.Name,
 				d.app.Name))

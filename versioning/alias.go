@@ -60,7 +60,8 @@ func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (l
 			"\"latest\" is reserved: it moves by itself, to the newest version of %s; give your alias another name", row.Unit)
 	case landfall.Is(err, landfall.NotFound):
 		err = landfall.Wrapf("versioning.AliasOf", landfall.NotFound, err,
-			"there is no alias %q of %s; there are: landfall function alias list %s", name, row.Unit, row.Unit.Name)
+			"there is no alias %q of %s; there are: landfall function alias list %s%s", name, row.Unit, row.Unit.Name,
+			InNamespace(row.Namespace))
 	}
 	return a, err
 }
@@ -162,6 +163,14 @@ func CheckUndeclaredAlias(row store.Unit, a landfall.Alias) error {
 	}
 	return landfall.Errorf("versioning.SetAlias", landfall.Conflict,
 		"the alias %s of %s is declared %s", a.Name, row.Unit, changedAt(a.Declared))
+}
+
+// InNamespace is what a command says of a namespace that is not the default.
+func InNamespace(name string) string {
+	if name == landfall.DefaultNamespace {
+		return ""
+	}
+	return " --namespace " + name
 }
 
 // changedAt says where a name that is declared at a place is changed; an archive that was imported has no lines.
