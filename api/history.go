@@ -106,21 +106,11 @@ func (a *api) tracker(ctx context.Context, app landfall.App, uid landfall.UID) (
 	return t, nil
 }
 
-// moment reads a time, in UTC unless it says otherwise.
-func moment(text string) (at time.Time, ok bool) {
-	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, true
-		}
-	}
-	return at, false
-}
-
 func (a *api) state(ctx context.Context, app landfall.App, in *struct {
 	AppPath
-	At string `query:"at" required:"true" doc:"a commit, or a time such as 2030-01-02T03:04:05Z"`
+	At string `query:"at" required:"true" doc:"a commit, or a time as RFC 3339"`
 }) (*body[client.State], error) {
-	if at, ok := moment(in.At); ok {
+	if at, err := time.Parse(time.RFC3339, in.At); err == nil {
 		apply, err := a.DB.LastApply(ctx, app.ID, "", at)
 		if landfall.Is(err, landfall.NotFound) {
 			err = landfall.Errorf("api", landfall.NotFound, "nothing was applied to production before %s", in.At)
@@ -138,7 +128,7 @@ func (a *api) state(ctx context.Context, app landfall.App, in *struct {
 	uid, err := a.find(ctx, app, in.At)
 	if landfall.Is(err, landfall.NotFound) {
 		err = landfall.Wrapf("api", landfall.NotFound, err,
-			"%s; a time is written as 2030-01-02T03:04:05Z or 2030-01-02 03:04", landfall.MessageOf(err))
+			"%s; a time is written as 2030-01-02T03:04:05Z", landfall.MessageOf(err))
 	}
 	if err != nil {
 		return nil, err

@@ -209,7 +209,7 @@ func answerOwner(r store.KeyedRequest) secret.Owner {
 }
 
 // keep stores the answer of a request that was carried out, or gives its key free when nothing was changed. Where it
-// cannot, the next request with the key finds what was made. Of a long answer it stores where the thing is.
+// cannot, the next request with the key finds what was made. Of a long answer it stores that it was given.
 func (a *api) keep(k *keyed, r store.KeyedRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), keepingTime)
 	defer cancel()

@@ -29,7 +29,8 @@ func (c *Call) appHistory(ctx context.Context, cl *client.Client, in Operands) e
 	fmt.Fprintf(c.Stdout, "App name: %s\nApp versions:\n", printable(in["app"]))
 	w := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 	for _, g := range groups {
-		cells := []string{string(g.UID), Local(g.Created), g.Commit.Short(), g.Branch, firstLine(g.Message)}
+		subject, _, _ := strings.Cut(g.Message, "\n")
+		cells := []string{string(g.UID), Local(g.Created), g.Commit.Short(), g.Branch, subject}
 		for i, cell := range cells {
 			if cells[i] = printable(cell); cell == "" {
 				cells[i] = "-"
@@ -109,12 +110,6 @@ func showKeys(t *Table, changes []client.Change) {
 }
 
 // cellOf is a value of a key in a cell.
-// firstLine returns the first line of a message.
-func firstLine(message string) string {
-	first, _, _ := strings.Cut(message, "\n")
-	return first
-}
-
 func cellOf(value json.RawMessage) string {
 	const most = 60
 	if text := []rune(string(value)); len(text) > most {
@@ -165,8 +160,13 @@ func (c *Call) printChanges(v any, changes []client.Change) error {
 
 func (c *Call) appState(ctx context.Context, cl *client.Client, in Operands) error {
 	at := in["at"]
-	if t, err := time.ParseInLocation(time.DateTime, at, zone()); err == nil { // as tables show times: of a whole second
-		at = t.Add(time.Second - time.Nanosecond).Format(time.RFC3339Nano)
+	for layout, whole := range map[string]time.Duration{
+		time.DateTime: time.Second, "2006-01-02 15:04": time.Minute, time.DateOnly: 0,
+	} { // as tables show times, to the end of the second or minute; a day from its begin
+		if t, err := time.ParseInLocation(layout, at, zone()); err == nil {
+			at = t.Add(max(whole-time.Nanosecond, 0)).Format(time.RFC3339Nano)
+			break
+		}
 	}
 	path := appPath(in, "state") + "?at=" + url.QueryEscape(at)
 	return ask(ctx, cl, http.MethodGet, path, nil, func(state client.State) error {

@@ -457,7 +457,8 @@ func digests(versions []*beside) (all []landfall.Digest) {
 func (w *installation) makeBeside(ctx context.Context, tx *store.Tx) error {
 	for _, b := range w.beside {
 		apply := versioning.Apply{App: w.app, UID: b.uid, Commit: w.parcel.Document.Commit,
-			Production: w.line == landfall.Production, Units: b.units, Stored: b.stored, At: w.Now()}
+			Production: w.line == landfall.Production, Units: b.units, Declares: w.parcel.Document.has, Stored: b.stored,
+			At: w.Now()}
 		units, err := apply.Versions(ctx, tx)
 		if err != nil {
 			return err

@@ -110,7 +110,19 @@ func testUsesHold(t *testing.T, open opener) {
 	update(t, db, func(tx *store.Tx) error { return tx.PutFunctionHook(ctx, hook) })
 	testkit.Same(t, "with a webhook", loose(), 0)
 	testkit.Same(t, "whether it is held", testkit.Must(db.HeldVersion(ctx, row.ID, 1))(t), true)
+	named := func() int { return len(testkit.Must(db.NamedVersions(ctx, app.ID))(t)) }
+	testkit.Same(t, "versions that something names", named(), 1)
 	hook.Number = 0
 	update(t, db, func(tx *store.Tx) error { return tx.PutFunctionHook(ctx, hook) })
 	testkit.Same(t, "with a webhook of the latest", loose(), 1)
+	testkit.Same(t, "versions that something names then", named(), 0)
+
+	// which functions run a package is found by its whole name
+	v.Number, v.UID = 2, "bbbbbbbb"
+	v.Content = json.RawMessage(`{"packageref":{"name":"hello-pkg-owf2k7qa","namespace":"default","resourceversion":"1"}}`)
+	update(t, db, func(tx *store.Tx) error { return tx.CreateVersion(ctx, row.ID, v) })
+	for name, want := range map[string][]string{"hello-pkg": {"hello"}, "hello": nil, "lo-pkg": nil} {
+		pkg := store.Unit{Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: name}, App: app.ID, Namespace: app.Namespace}
+		testkit.Same(t, "functions that run "+name, testkit.Must(db.FunctionsRunning(ctx, pkg))(t), want)
+	}
 }

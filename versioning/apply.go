@@ -47,6 +47,8 @@ type Apply struct {
 
 	// StoreAgain says that what the run stored replaces what was stored before, which is damaged.
 	StoreAgain bool
+	// Declares says which units the app declares in all; nil: those of Units.
+	Declares func(landfall.UnitID) bool
 	// Unreleased says that nobody can reach the result of the apply; then static units need no stored content.
 	Unreleased bool
 }
@@ -140,6 +142,9 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 }
 
 func (a *Apply) declares(id landfall.UnitID) bool {
+	if a.Declares != nil {
+		return a.Declares(id)
+	}
 	return slices.ContainsFunc(a.Units, func(u Unit) bool { return u.Unit == id })
 }
 
