@@ -129,3 +129,6 @@ func WithoutNames(s *Sandbox, text string) string {
 
 // MakeRoom moves the processes of a group of version 2 into one below it.
 func MakeRoom(folder string, whole bool) error { return moveProcesses(folder, whole) }
+
+// TemporaryBytes returns what is counted in the memory folders of a process.
+func TemporaryBytes(pid int) int64 { return temporaryBytes(pid) }

@@ -164,6 +164,23 @@ func TestSharedMemoryIsCountedOnce(t *testing.T) {
 	}
 }
 
+// A process that has no root of its own so far is not charged with what the host has in its memory folders: a busy
+// machine with much there ended a function before it began.
+func TestMemoryOfHostIsNotCounted(t *testing.T) {
+	t.Parallel()
+	file, err := os.CreateTemp("/dev/shm", sandbox.OwnName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(file.Name())
+	if _, err := file.Write(make([]byte, mib)); err != nil {
+		t.Fatal(err)
+	}
+	if got := sandbox.TemporaryBytes(os.Getpid()); got != 0 {
+		t.Errorf("%d bytes of the host's are counted", got)
+	}
+}
+
 // inspectOpenFiles is how often the watch looks.
 const inspectOpenFiles = 100 * time.Millisecond
 

@@ -125,7 +125,8 @@ func linesIn(file *os.File, most int64) (lines int) {
 	return lines
 }
 
-// temporaryBytes returns the bytes in the memory folders of the sandbox of a process.
+// temporaryBytes returns the bytes in the memory folders of the sandbox of a process. Until the process has a root of
+// its own, these folders are the host's, and hold nothing of the sandbox.
 func temporaryBytes(pid int) (total int64) {
 	for _, folder := range []string{"tmp", "dev/shm"} {
 		// The last part may be a link, which would lead to a folder of the host.
@@ -135,7 +136,9 @@ func temporaryBytes(pid int) (total int64) {
 			continue
 		}
 		var info unix.Statfs_t
-		if unix.Fstatfs(fd, &info) == nil && info.Type == unix.TMPFS_MAGIC {
+		var own, host unix.Stat_t
+		if unix.Fstatfs(fd, &info) == nil && info.Type == unix.TMPFS_MAGIC && unix.Fstat(fd, &own) == nil &&
+			(unix.Stat("/"+folder, &host) != nil || own.Dev != host.Dev) {
 			total += int64(info.Blocks-info.Bfree)*info.Bsize + int64(info.Files-info.Ffree)*inodeBytes // #nosec G115 -- sizes
 		}
 		_ = unix.Close(fd)
