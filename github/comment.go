@@ -107,7 +107,7 @@ func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text stri
 }
 
 func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
-	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
+	return s.call(ctx, comments, func(ctx context.Context) (*gogithub.Response, error) {
 		owner, name := pathNames(comment.Repository)
 		crashpoint.Here("report.commenting")
 		_, response, err := s.Client.Issues.EditComment(ctx, owner, name, comment.ID, &gogithub.IssueComment{Body: &text})
@@ -117,7 +117,7 @@ func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text strin
 }
 
 func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
-	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
+	return s.call(ctx, comments, func(ctx context.Context) (*gogithub.Response, error) {
 		owner, name := pathNames(comment.Repository)
 		crashpoint.Here("report.commenting")
 		made, response, err := s.Client.Issues.CreateComment(ctx, owner, name, comment.Number,
@@ -140,7 +140,7 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 	options := &gogithub.IssueListCommentsOptions{ListOptions: gogithub.ListOptions{PerPage: pageSize}}
 	for {
 		var page []*gogithub.IssueComment
-		response, err := s.call(ctx, func(ctx context.Context) (response *gogithub.Response, err error) {
+		response, err := s.call(ctx, reads, func(ctx context.Context) (response *gogithub.Response, err error) {
 			page, response, err = s.Client.Issues.ListComments(ctx, owner, name, comment.Number, options)
 			return response, err
 		})
@@ -162,7 +162,7 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 // loadSelf asks GitHub for our user.
 func (s *Sender) loadSelf(ctx context.Context) (*gogithub.Response, error) {
 	var user *gogithub.User
-	response, err := s.call(ctx, func(ctx context.Context) (response *gogithub.Response, err error) {
+	response, err := s.call(ctx, reads, func(ctx context.Context) (response *gogithub.Response, err error) {
 		user, response, err = s.Client.Users.Get(ctx, "")
 		return response, err
 	})

@@ -297,7 +297,6 @@ func TestCommentAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.Pace = time.Nanosecond
 			b.comments.want(12, says("one"))
 			b.server.Fail(3, c.fault) // who we are, what is there, the comment
 			start := b.clock.Now()

@@ -1,9 +1,11 @@
 package github_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -47,11 +49,19 @@ func (o *outbox) Due(_ context.Context, now time.Time, limit int) ([]landfall.Re
 			continue
 		}
 		seen[l] = true
-		if !r.NextAt.After(now) && len(due) < limit {
+		if !r.NextAt.After(now) {
 			due = append(due, r)
 		}
 	}
-	return due, o.fail
+	slices.SortStableFunc(due, func(a, b landfall.Report) int { return cmp.Compare(rank(a), rank(b)) })
+	return due[:min(len(due), limit)], o.fail
+}
+
+func rank(r landfall.Report) int {
+	if r.State == landfall.StatusPending {
+		return 1
+	}
+	return 0
 }
 
 func (o *outbox) change(id int64, f func(r *landfall.Report)) error {
@@ -135,7 +145,7 @@ type bench struct {
 	log      *logtest.Buffer
 
 	mu    sync.Mutex
-	times []time.Time   // of the requests, by the clock
+	times []time.Time   // of the requests that write, by the clock
 	heads []http.Header // of the requests
 	http  *http.Client  // what the sender's client sends by
 	round http.RoundTripper
@@ -144,7 +154,9 @@ type bench struct {
 // RoundTrip notes each request.
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	b.mu.Lock()
-	b.times = append(b.times, b.clock.Now())
+	if r.Method != http.MethodGet {
+		b.times = append(b.times, b.clock.Now())
+	}
 	b.heads = append(b.heads, r.Header)
 	b.mu.Unlock()
 	return b.round.RoundTrip(r)

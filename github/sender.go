@@ -15,22 +15,16 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// Defaults of a Sender.
-const (
-	DefaultInterval = time.Second
-	DefaultPace     = time.Second // GitHub's own advice for writes
-)
+// DefaultInterval is how often a Sender looks into the outbox.
+const DefaultInterval = 200 * time.Millisecond
 
-const (
-	batch          = 20               // reports per query
-	requestTimeout = 30 * time.Second // of one request, including its answer
-)
+const requestTimeout = 30 * time.Second // of one request, including its answer
 
 // Outbox is the queue of reports that must be sent.
 type Outbox interface {
-	// Due returns at most limit reports that must be sent and whose NextAt is not after now, in order of ID. For each
-	// repository, commit and context it returns only the oldest that is neither sent nor dropped, and none while that
-	// one waits.
+	// Due returns at most limit reports that must be sent and whose NextAt is not after now: final states first, and then
+	// in order of ID. For each repository, commit and context it returns only the oldest that is neither sent nor
+	// dropped, and none while that one waits.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error)
 
 	// Sent records that GitHub has a report.
@@ -43,9 +37,9 @@ type Outbox interface {
 	Drop(ctx context.Context, id int64, problem string) error
 }
 
-// Sender sends the reports in the outbox, one at a time, and then the comments that are due. Reports of one commit and
-// context arrive in the order of their IDs; a report that cannot be sent holds back only those. It never gives up a
-// report because GitHub is down, and waits as long as GitHub asks.
+// Sender sends the reports in the outbox, one at a time, and then the comments that are due, at a pace that keeps
+// within GitHub's limits. Reports of one commit and context arrive in the order of their IDs; a report that cannot be
+// sent holds back only those. It never gives up a report because GitHub is down, and waits as long as GitHub asks.
 //
 // Each report arrives at least once: when an answer is lost, or the process ends before the outbox records it, the same
 // status is posted again. That changes nothing but the history of the commit's statuses, because no later one of its
@@ -61,14 +55,13 @@ type Sender struct {
 	Logger   *slog.Logger
 
 	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
-	Pace     time.Duration                                    // between two requests; 0: DefaultPace
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used
 	// called right before each request, and its error prevents the request; nil: not called
 	Allowed func(ctx context.Context) error
 
 	Tracer *trace.Tracer // may be nil
 
-	next   time.Time // the earliest time of the next request
+	pace   *pace     // nil until the first request
 	paused time.Time // the time until which GitHub wants no request at all
 	self   int64     // our user at GitHub; 0 until it is known
 }
@@ -88,7 +81,7 @@ func (s *Sender) Run(ctx context.Context) error {
 // Flush sends what is due, until nothing more is due or GitHub wants a pause. Its error is the outbox's, or ctx's.
 func (s *Sender) Flush(ctx context.Context) error {
 	for !s.Now().Before(s.paused) {
-		more, err := s.flushReports(ctx)
+		more, err := s.flushReport(ctx)
 		if err == nil && !more && s.Comments != nil {
 			more, err = s.flushComment(ctx)
 		}
@@ -99,27 +92,20 @@ func (s *Sender) Flush(ctx context.Context) error {
 	return nil
 }
 
-// flushReports sends some reports that are due. It reports whether there were any.
-func (s *Sender) flushReports(ctx context.Context) (bool, error) {
-	due, err := s.Outbox.Due(ctx, s.Now(), batch)
-	if err != nil {
+// flushReport sends the report that is due first. It reports whether there was one.
+func (s *Sender) flushReport(ctx context.Context) (bool, error) {
+	due, err := s.Outbox.Due(ctx, s.Now(), 1)
+	if err != nil || len(due) == 0 {
 		return false, err
 	}
-	for _, report := range due {
-		if err := s.send(ctx, report); err != nil {
-			return false, err
-		}
-		if s.Now().Before(s.paused) {
-			break
-		}
-	}
-	return len(due) > 0, nil
+	return true, s.send(ctx, due[0])
 }
 
 // send makes one attempt at one report, and records the result.
 func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 	traced, span := s.Tracer.Resume(ctx, report.Trace, string(landfall.StepReport), trace.Report(report)...)
-	response, err := s.call(traced, func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
+	response, err := s.call(traced, writes,
+		func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
 	span.End(err)
 	if err := notSent(ctx, err); err != nil {
 		return err
@@ -148,9 +134,12 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 }
 
 // call makes one request, when its time has come.
-func (s *Sender) call(ctx context.Context,
-	request func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
-	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
+func (s *Sender) call(ctx context.Context, what request,
+	send func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
+	if s.pace == nil {
+		s.pace = newPace()
+	}
+	if err := s.wait(ctx, s.pace.take(what, s.Now())); err != nil {
 		return nil, err
 	}
 	if s.Allowed != nil {
@@ -160,9 +149,7 @@ func (s *Sender) call(ctx context.Context,
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	response, err := request(limited)
-	s.next = s.Now().Add(cmp.Or(s.Pace, DefaultPace))
-	return response, err
+	return send(limited)
 }
 
 // disallowedError is the reason why Allowed prevented a request.

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/github/githubtest"
 )
 
@@ -133,15 +132,55 @@ func checkCommit(t *testing.T, b *bench, commit landfall.CommitSHA) {
 	}
 }
 
-// checkPace checks that no request came sooner than a second after the one before it.
+// checkPace checks that no more is written in a minute than GitHub allows.
 func (b *bench) checkPace(t *testing.T) {
 	t.Helper()
+	const most = 80 // https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := 1; i < len(b.times); i++ {
-		if gap := b.times[i].Sub(b.times[i-1]); gap < github.DefaultPace {
-			t.Errorf("request %d comes %s after the one before, want %s or more", i+1, gap, github.DefaultPace)
+	for i := most; i < len(b.times); i++ {
+		if took := b.times[i].Sub(b.times[i-most]); took < time.Minute {
+			t.Errorf("%d statuses and comments were written in %s", most+1, took)
 		}
+	}
+}
+
+// A single push waits for nothing, and a storm keeps within what GitHub allows in a minute and, of comments, in an hour.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	start := b.clock.Now()
+	b.outbox.owe(commitA, landfall.StatusPending, "Queued")
+	b.outbox.owe(commitA, landfall.StatusSuccess, "Released")
+	b.comments.want(12, says("one"))
+	b.flush(t)
+	// L-023: what one push has to say is said at once
+	if waited := b.clock.Now().Sub(start); waited != 0 || b.outbox.owed() != 0 {
+		t.Errorf("it took %s, and %d reports are owed", waited, b.outbox.owed())
+	}
+	b.wantComment(t, 12, says("one"))
+	for n := range 400 {
+		b.outbox.owe(landfall.CommitSHA(fmt.Sprintf("%040x", n+1)), landfall.StatusPending, "Queued")
+	}
+	b.settle(t)
+	b.checkPace(t)
+	// L-023: a storm goes at a pace that GitHub allows, and not slower than that asks for
+	if b.clock.Now().Sub(start) > 8*time.Minute {
+		t.Errorf("400 statuses took %s", b.clock.Now().Sub(start))
+	}
+}
+
+// A final state does not wait for what other commits wait for.
+func TestFinalStatesGoFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.outbox.owe(commitA, landfall.StatusPending, "Queued")
+	b.outbox.owe(commitB, landfall.StatusPending, "Queued")
+	b.outbox.owe(commitC, landfall.StatusSuccess, "Released")
+	b.flush(t)
+	got := b.server.Statuses("")
+	if len(got) != 3 || got[0].SHA != commitC || got[1].SHA != commitA {
+		t.Errorf("got %+v, want the final state first", got)
 	}
 }
 
@@ -204,7 +243,6 @@ func TestAnswers(t *testing.T) {
 			b.outbox.owe(commitA, landfall.StatusPending, "Building the release.")
 			b.outbox.owe(commitB, landfall.StatusPending, "Building the release.")
 			b.server.Fail(1, c.fault)
-			b.Pace = time.Nanosecond
 			b.flush(t)
 			got := b.outbox.report(1)
 			// N-018: each answer has its consequence and its reason: it is tried again when that may help, or stops

@@ -49,8 +49,8 @@ func scanDue(row scanner) (landfall.Report, error) {
 	return r, err
 }
 
-// Due returns reports that must be sent and may be tried by now, oldest first. For each commit and context it returns
-// only the oldest.
+// Due returns reports that must be sent and may be tried by now: final states first, then the oldest. For each commit
+// and context it returns only the oldest.
 func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
 	return list(ctx, o.DB.queries, "store.Due", scanDue, `SELECT `+reportColumns+`,
 			COALESCE((SELECT a.name FROM apps a WHERE a.id = r.app), ''), `+deliveryOf("r.run")+`, `+traceOf("r.run")+`
@@ -58,7 +58,7 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 		WHERE sent = 0 AND dropped = 0 AND next_at <= $1 AND NOT EXISTS (SELECT 1 FROM reports e
 			WHERE e.sent = 0 AND e.dropped = 0 AND e.app = r.app AND e.commit_sha = r.commit_sha AND e.context = r.context
 			AND e.id < r.id)
-		ORDER BY id LIMIT $2 + 0`, micros(now), limit)
+		ORDER BY CASE r.state WHEN $3 THEN 1 ELSE 0 END, id LIMIT $2 + 0`, micros(now), limit, landfall.StatusPending)
 }
 
 // Sent records that the forge has a report.

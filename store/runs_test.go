@@ -266,13 +266,16 @@ func testReports(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		box := store.Outbox{DB: db}
-		owe := func(commit landfall.CommitSHA, context string, next time.Time) {
+		say := func(state landfall.StatusState, commit landfall.CommitSHA, context string, next time.Time) {
 			update(t, db, func(tx *store.Tx) error {
 				return tx.CreateReport(t.Context(), landfall.Report{App: "a", Run: "r",
 					Repository: landfall.GitHubRepository{ID: 1, Owner: "o", Name: "n"},
-					Commit:     commit, Context: context, State: landfall.StatusPending, Description: "Queued", Target: "http://t",
+					Commit:     commit, Context: context, State: state, Description: "Queued", Target: "http://t",
 					NextAt: next})
 			})
+		}
+		owe := func(commit landfall.CommitSHA, context string, next time.Time) {
+			say(landfall.StatusPending, commit, context, next)
 		}
 		owe(sha1, "landfall/a", noon)
 		owe(sha1, "landfall/a", noon)
@@ -292,6 +295,11 @@ func testReports(t *testing.T, open opener) {
 		testkit.Same(t, "due: not more than asked for", due(noon, 1), []int64{1})
 		testkit.Same(t, "due before their time", due(noon.Add(-time.Microsecond), 10), nil)
 		testkit.Same(t, "due later", due(after(5), 10), []int64{1, 3, 4})
+		say(landfall.StatusSuccess, sha2, "landfall/b", after(5))
+		testkit.Same(t, "due: final states first", due(after(5), 10), []int64{5, 1, 3, 4})
+		if err := box.Drop(ctx, 5, "gone"); err != nil {
+			t.Fatal(err)
+		}
 		if err := box.Postpone(ctx, 1, after(3), "down"); err != nil {
 			t.Fatal(err)
 		}
