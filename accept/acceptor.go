@@ -33,6 +33,9 @@ type Acceptor struct {
 // a space between.
 const TopicPlace = "place"
 
+// TopicCatchUp is the topic of the jobs that look for pushes of which no delivery told. The job has an app's ID.
+const TopicCatchUp = "catch-up"
+
 // Remote is the part of the built-in git remote that concerns pushes.
 type Remote interface {
 	References

@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
@@ -146,6 +148,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 		if err := tx.CreateHook(ctx, hook, app.Created.UnixMicro()); err != nil {
 			return err
 		}
+		tx.Enqueue(accept.TopicCatchUp, app.ID, time.Time{}) // which sees where the repository is now
 		return tx.SetCredentials(ctx, app.ID, store.Credentials{Username: in.Username, Password: in.Password})
 	})
 	if err != nil {

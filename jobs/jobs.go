@@ -93,6 +93,9 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		if err := w.Acceptor.Reconcile(ctx); err != nil {
 			return err
 		}
+		if err := w.Acceptor.WakeCatchUp(ctx, 0); err != nil {
+			return err
+		}
 		queues[upkeepQueue] = 1
 		if err := w.Upkeep.WakeForget(ctx); err != nil { // also for a process that never lives for long
 			return err
@@ -100,6 +103,11 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		sweeps.Go(func() { w.repeat(ctx, upkeep.CollectEvery, w.Upkeep.WakeCollect) })
 		sweeps.Go(func() { w.repeat(ctx, w.Upkeep.Retention.Every(), w.Upkeep.WakeForget) })
 		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
+		sweeps.Go(func() {
+			w.repeat(ctx, accept.CatchUpEvery, func(ctx context.Context) error {
+				return w.Acceptor.WakeCatchUp(ctx, accept.CatchUpEvery)
+			})
+		})
 		sweeps.Go(func() { w.repeat(ctx, upkeep.CanariesEvery, w.Upkeep.DriveCanaries) })
 		sweeps.Go(func() { w.repeat(ctx, canary.TurnEvery, w.Canaries.Turn) })
 	}
@@ -135,7 +143,7 @@ func (w *Worker) work(ctx context.Context, topic, id string) error {
 	switch topic {
 	case runs.Topic:
 		logger = logger.With("run", id)
-	case deploy.TopicCollect:
+	case deploy.TopicCollect, accept.TopicCatchUp:
 		logger = logger.With("app_id", id)
 	case accept.TopicPlace:
 		app, ref, _ := strings.Cut(id, " ")
@@ -156,6 +164,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 	case accept.TopicPlace:
 		app, ref, _ := strings.Cut(id, " ")
 		return w.Acceptor.Place(ctx, app, landfall.RefName(ref))
+	case accept.TopicCatchUp:
+		return w.Acceptor.CatchUp(ctx, id)
 	}
 	return &landfall.Error{Op: "jobs.work", Message: "unknown topic " + topic}
 }

@@ -134,6 +134,34 @@ func (tx *Tx) SetHead(ctx context.Context, p landfall.Push) error {
 		ON CONFLICT (app, ref) DO UPDATE SET push = excluded.push, sha = excluded.sha`, p.App, p.Ref, p.ID, p.After)
 }
 
+// SeenRefs returns where the references of an app's repository were at the first look, and whether there was one.
+func (q queries) SeenRefs(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, bool, error) {
+	const op = "store.SeenRefs"
+	rows, err := list(ctx, q, op, scanHead, `SELECT ref, 0, sha FROM seen_refs WHERE app = $1`, app)
+	if err != nil {
+		return nil, false, err
+	}
+	seen := make(map[landfall.RefName]landfall.CommitSHA, len(rows))
+	for _, row := range rows {
+		seen[row.Ref] = row.SHA
+	}
+	_, looked := seen[""]
+	delete(seen, "")
+	return seen, looked, nil
+}
+
+// AddSeenRefs records where the references of an app's repository are at the first look.
+func (tx *Tx) AddSeenRefs(ctx context.Context, app string, refs map[landfall.RefName]landfall.CommitSHA) error {
+	const op = "store.AddSeenRefs"
+	const query = `INSERT INTO seen_refs (app, ref, sha) VALUES ($1, $2, $3) ON CONFLICT (app, ref) DO NOTHING`
+	for ref, sha := range refs {
+		if err := tx.exec(ctx, op, query, app, ref, sha); err != nil {
+			return err
+		}
+	}
+	return tx.exec(ctx, op, query, app, "", "")
+}
+
 // PullRequest is a pull request of an app's repository.
 type PullRequest struct {
 	Number  int

@@ -27,6 +27,7 @@ type Forge struct {
 
 	mu    sync.Mutex
 	asked map[string]int // requests by repository
+	given map[string]int // those of them that were answered
 	rules map[string]Rule
 	last  int64 // repository id
 }
@@ -46,7 +47,7 @@ func New(tb testing.TB) *Forge {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f := &Forge{root: tb.TempDir(), asked: map[string]int{}, rules: map[string]Rule{}, last: 710200300}
+	f := &Forge{root: tb.TempDir(), asked: map[string]int{}, given: map[string]int{}, rules: map[string]Rule{}, last: 710200300}
 	f.git = &cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard, Env: []string{
 		"GIT_PROJECT_ROOT=" + f.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}}
 	server := httptest.NewServer(f)
@@ -65,6 +66,11 @@ func (f *Forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.asked[name]++
 	rule := f.rules[name]
 	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.given[name]++
+	}()
 	if rule.hold != nil {
 		select {
 		case <-rule.hold:
@@ -100,6 +106,15 @@ func (f *Forge) Requests(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asked[name]
+}
+
+// forget forgets the requests for a repository that were answered so far, and returns how many these were.
+func (f *Forge) forget(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	given := f.given[name]
+	f.asked[name], f.given[name] = f.asked[name]-given, 0
+	return given
 }
 
 // Hosted is a repository at the forge, with a work tree to push from.

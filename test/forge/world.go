@@ -152,13 +152,30 @@ func (w *World) In(t testing.TB) *World {
 	return &World{Site: w.Site.In(t), Forge: w.Forge, API: w.API}
 }
 
-// Follow makes an app of a repository at the forge: both have the same name.
+// Follow makes an app of a repository at the forge: both have the same name. The server has looked at the repository
+// then.
 func (w *World) Follow(name string) (*Hosted, client.App) {
 	w.T.Helper()
 	h := w.Host(w.T, "harbor/"+name)
 	var app client.App
 	w.Call(http.MethodPost, "/apps", client.NewApp{Name: name, Repository: h.Clone(), Branch: "main"}, &app)
+	w.looks(h)
 	return h, app
+}
+
+// looks waits until the server has looked at a repository, and forgets that.
+func (w *World) looks(h *Hosted) {
+	w.T.Helper()
+	w.Eventually("the server looks at the repository", func() bool { return w.forget(h.Name) > 0 })
+}
+
+// Restart starts the server again, with more settings, and waits until it has looked at a repository.
+func (w *World) Restart(h *Hosted, env ...string) {
+	w.T.Helper()
+	w.Stop()
+	w.forget(h.Name)
+	w.Start(env...)
+	w.looks(h)
 }
 
 // Installation is the hook that belongs to no single repository.

@@ -309,8 +309,8 @@ func TestReportsAfterKill(t *testing.T) {
 			t.Parallel()
 			w := forge.NewReportingWorld(t)
 			h, _ := w.Follow("shop")
-			w.Stop()
-			w.Start("LANDFALL_CRASH=" + c.point)
+			w.Hears(h.Delivery("ping", "ping_repository", func(map[string]any) {})) // it knows where statuses belong
+			w.Restart(h, "LANDFALL_CRASH="+c.point)
 			one, push := h.Release("one")
 			answer, err := forge.TryPost(w.Installation().URL, push, forge.Signature(forge.WebhookSecret, push.Body))
 			select {

@@ -1,0 +1,157 @@
+package accept
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// CatchUpEvery is how often each repository at a forge is looked at: GitHub, for one, does not deliver again what could
+// not be delivered.
+const CatchUpEvery = 5 * time.Minute
+
+// WakeCatchUp makes a job for each app with a repository at a forge, all of them within the given time.
+func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, within time.Duration) error {
+	return acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
+		apps, err := tx.Apps(ctx)
+		if err != nil {
+			return err
+		}
+		apps = slices.DeleteFunc(apps, func(app landfall.App) bool {
+			return app.Repository == "" || !app.Deleted.IsZero()
+		})
+		for i, app := range apps {
+			var at time.Time
+			if within > 0 {
+				at = acceptor.Now().Add(within * time.Duration(i) / time.Duration(len(apps)))
+			}
+			tx.Enqueue(TopicCatchUp, app.ID, at)
+		}
+		return nil
+	})
+}
+
+// CatchUp accepts the pushes to an app's repository of which no delivery told: where a branch or tag is elsewhere than
+// the last push left it or, if none was told of, than it was at the first look. The first look accepts nothing else. A
+// delivery that comes later finds its push made.
+func (acceptor *Acceptor) CatchUp(ctx context.Context, appID string) error {
+	app, err := acceptor.DB.App(ctx, appID)
+	if err != nil || !app.Deleted.IsZero() || app.Repository == "" {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	// The store is read first: a push that is accepted meanwhile is seen by its head.
+	heads, err := acceptor.DB.Heads(ctx, appID)
+	if err != nil {
+		return err
+	}
+	remote, err := acceptor.Origin(ctx, app, nil)
+	if err != nil {
+		return err
+	}
+	named, _, err := acceptor.Mirrors.Heads(ctx, remote)
+	if err != nil {
+		return err
+	}
+	var pushes []acceptedPush
+	err = acceptor.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		pushes, err = acceptor.acceptMissed(ctx, tx, app, heads, named)
+		return err
+	})
+	if err == nil && len(pushes) > 0 {
+		acceptor.logAccepted(ctx, pushes)
+		acceptor.Rollout.Refresh(ctx, app)
+	}
+	return err
+}
+
+// acceptMissed accepts the pushes that lead from where an app's references were known to be, before the repository was
+// asked, to where it has them.
+func (acceptor *Acceptor) acceptMissed(ctx context.Context, tx *store.Tx, app landfall.App, heads []store.Head,
+	named map[landfall.RefName]landfall.CommitSHA) (pushes []acceptedPush, err error) {
+	seen, looked, err := tx.SeenRefs(ctx, app.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !looked {
+		seen = named
+		if err := tx.AddSeenRefs(ctx, app.ID, named); err != nil {
+			return nil, err
+		}
+	}
+	for _, push := range missed(heads, seen, named) {
+		push.App = app.ID
+		doubtful, err := acceptor.doubtful(ctx, tx, heads, push)
+		if err != nil {
+			return nil, err
+		}
+		if doubtful {
+			continue
+		}
+		run, err := acceptor.accept(ctx, tx, push, named)
+		if err == nil && run != "" {
+			err = tx.AppendLog(ctx, run, landfall.StepAccept, acceptor.Now(),
+				"notice: recovered: no delivery told of this push; it was found in the repository")
+		}
+		if err != nil {
+			return nil, err
+		}
+		pushes = append(pushes, acceptedPush{app, push, run})
+	}
+	return pushes, nil
+}
+
+// settles is how long a forge may show where a reference was before the last push.
+const settles = time.Minute
+
+// doubtful reports whether a push is to be found at the next look, if it was one: another push of its reference was
+// accepted meanwhile, or so short a time ago that the forge may show the time before it.
+func (acceptor *Acceptor) doubtful(ctx context.Context, tx *store.Tx, heads []store.Head, push landfall.Push) (bool,
+	error) {
+	now, err := tx.Head(ctx, push.App, push.Ref)
+	if landfall.Is(err, landfall.NotFound) {
+		return false, nil
+	}
+	if err != nil || !slices.Contains(heads, now) {
+		return true, err
+	}
+	last, err := tx.Push(ctx, now.Push)
+	if err != nil || acceptor.Now().Sub(last.Accepted) > settles {
+		return false, err
+	}
+	if push.Deleted() {
+		return true, nil
+	}
+	_, err = tx.PushTo(ctx, push.App, push.Ref, push.After, now.Push)
+	return err == nil, landfall.Ignore(err, landfall.NotFound)
+}
+
+// missed returns the pushes that lead from where references were known to be to where they are.
+func missed(heads []store.Head, seen, named map[landfall.RefName]landfall.CommitSHA) (pushes []landfall.Push) {
+	add := func(ref landfall.RefName, before, after landfall.CommitSHA) {
+		if before != after {
+			pushes = append(pushes, landfall.Push{Source: landfall.FromWebhook, Ref: ref, Before: before, After: after,
+				Actor: "forge"})
+		}
+	}
+	told := map[landfall.RefName]bool{}
+	for _, head := range heads {
+		told[head.Ref] = true
+		if head.SHA.IsZero() {
+			head.SHA = ""
+		}
+		add(head.Ref, head.SHA, named[head.Ref])
+	}
+	for ref, sha := range named {
+		if !told[ref] {
+			add(ref, seen[ref], sha)
+		}
+	}
+	slices.SortFunc(pushes, func(a, b landfall.Push) int {
+		return cmp.Or(cmp.Compare(rank(a.Ref), rank(b.Ref)), cmp.Compare(a.Ref, b.Ref))
+	})
+	return pushes
+}
