@@ -247,8 +247,18 @@ const pinHolds = `(EXISTS (SELECT 1 FROM ` + pinned + ` al WHERE al.unit = v.uni
 	JOIN units au ON au.id = gu.unit
 	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
+// keptHolds is true for a version v that a function's version in a tracker needs to run, as each of these can be called
+// by its number: its package, and the environment and the configuration in the group version that made it.
+const keptHolds = `EXISTS (SELECT 1 FROM units ku JOIN units fu ON fu.scope = 'namespace/' || ku.namespace
+		AND fu.kind = 'function'
+	JOIN versions fv ON fv.unit = fu.id AND fv.retired = 0 AND fv.production = 1
+	WHERE ku.id = v.unit AND (ku.kind = 'package' AND fv.content = '{"packageref":{"name":"' || ku.name || '-' || v.uid
+			|| '","namespace":"' || ku.namespace || '","resourceversion":"' || v.number || '"}}'
+		OR ku.kind IN ('environment', 'config') AND EXISTS (SELECT 1 FROM group_units kg
+			WHERE kg.app = fu.app AND kg.grp = fv.uid AND kg.unit = v.unit AND kg.number = v.number)))`
+
 // HeldVersion reports whether an accessible release, an alias, a function tag, a job, a webhook or an execution that is
-// not over holds a version.
+// not over holds a version, or a version of a function that is in its tracker and needs it to run.
 func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
 	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64],
 		`SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
@@ -257,7 +267,7 @@ func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bo
 			OR EXISTS (SELECT 1 FROM units u JOIN executions x ON x.namespace = u.namespace AND x.function = u.name
 				WHERE u.id = v.unit AND u.kind = 'function' AND x.number = v.number AND x.finished = 0)
 			OR EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
-				WHERE `+sameContent+` AND x.finished = 0))`, unit, number)
+				WHERE `+sameContent+` AND x.finished = 0) OR `+keptHolds+`)`, unit, number)
 	return n > 0, err
 }
 
@@ -300,7 +310,8 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 	return v, err
 }
 
-// heldByNoOther is true for a version v of a unit u that nothing but accessible releases can hold: nothing
+// heldByNoOther is true for a version v of a unit u that nothing but accessible releases can hold: no version of a
+// function in a tracker, nothing
 // that names the version, no execution that is not over, and no run.
 const heldByNoOther = `NOT ` + pinHolds + `
 		AND NOT EXISTS (SELECT 1 FROM executions x
@@ -309,11 +320,12 @@ const heldByNoOther = `NOT ` + pinHolds + `
 		AND NOT EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
 			WHERE x.app = u.app AND x.finished = 0 AND ` + sameContent + `)
 		AND NOT EXISTS (SELECT 1 FROM version_prefixes vp JOIN reservations rs ON rs.prefix = vp.prefix
-			WHERE vp.unit = v.unit AND vp.number = v.number)`
+			WHERE vp.unit = v.unit AND vp.number = v.number)
+		AND NOT ` + keptHolds
 
 // UnheldVersions returns some versions of an app that nothing keeps, those behind the one given: they left the spec, or
-// only branches other than production had them; and no accessible release, alias, function tag, job, webhook or
-// unfinished execution holds them.
+// only branches other than production had them; and no accessible release, alias, function tag, job, webhook,
+// unfinished execution or version of a function in a tracker holds them.
 func (q queries) UnheldVersions(ctx context.Context, app string, after UnitNumber, limit int) ([]UnitNumber, error) {
 	return list(ctx, q, "store.Unheld", scanUnitNumber,
 		`SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit

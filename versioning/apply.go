@@ -334,6 +334,8 @@ func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store
 	if err != nil {
 		return nil, err
 	}
+	// functions first: those that stay hold what they need to run
+	slices.SortStableFunc(owned, func(x, y store.Unit) int { return kindOrder(x.Unit.Kind) - kindOrder(y.Unit.Kind) })
 	var retired []landfall.UnitID
 	for _, row := range owned {
 		if keep[row.ID] || row.Retired || row.Unit.Kind == landfall.SecretUnit { // no spec names a secret

@@ -136,12 +136,42 @@ func TestRetire(t *testing.T) {
 			}
 			testkit.Same(t, "all versions when what held the retired one is gone", len(s.versions(t, fn("foo"))), 1)
 		})
+	t.Run("what a version in a tracker needs to run stays for it", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		needed := []landfall.UnitID{pkg("foo-pkg"), unit(landfall.EnvironmentUnit, "py"), unit(landfall.ConfigUnit, "config")}
+		s.must(t, change{uid: uid, noRelease: true, units: []versioning.Declared{declareFunction("foo", "main", "foo-pkg"),
+			declarePackage("foo-pkg", "1"), declareEnvironment("python"), declareConfig(`{}`)}})
+		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("foo", "main", "src"),
+			declarePackage("src", "1")}})
+		collected := func(want int) {
+			t.Helper()
+			if err := s.collect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range needed {
+				testkit.Same(t, "the tracker of the "+id.String(), s.tracker(t, id), "")
+				testkit.Same(t, "versions of the "+id.String(), len(s.versions(t, id)), want)
+			}
+		}
+		testkit.Same(t, "the function's tracker", s.tracker(t, fn("foo")), "uidaaaaa aubaaaaa")
+		// every number can be called
+		collected(1)
+		s.update(t, func(tx *store.Tx) error {
+			row, err := tx.Unit(t.Context(), s.app, fn("foo"))
+			if err != nil {
+				return err
+			}
+			return tx.DeleteVersion(t.Context(), row.ID, 1)
+		})
+		collected(0)
+	})
 	t.Run("it says what it retired, once", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
 		s.must(t, change{uid: uid, units: with("1", "1")})
 		bar := s.must(t, change{uid: aub, line: landfall.Preview, units: without("1")})
-		for _, want := range [][]landfall.UnitID{{fn("foo"), trigger, pkg("foo-pkg")}, nil} {
+		for _, want := range [][]landfall.UnitID{{fn("foo"), pkg("foo-pkg"), trigger}, nil} {
 			s.update(t, func(tx *store.Tx) error {
 				retired, err := versioning.Retire(t.Context(), tx, s.app, bar, nil)
 				testkit.Same(t, "Retire", retired, want)
