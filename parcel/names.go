@@ -474,21 +474,25 @@ func (w *installation) makeBeside(ctx context.Context, tx *store.Tx) error {
 }
 
 // makeGroups makes an app version, without a release, of each version beside the release: what the version needs to run
-// is held, and found, by that.
+// is held, and found, by that. One that is there gets the parts that it has lost.
 func (w *installation) makeGroups(ctx context.Context, tx *store.Tx, of landfall.Group, units []store.GroupUnit) error {
 	for _, b := range w.beside {
-		if _, err := tx.Group(ctx, of.App, b.uid); !landfall.Is(err, landfall.NotFound) {
-			if err != nil {
-				return err
-			}
-			continue
-		}
 		parts := slices.Clone(b.parts)
 		for _, u := range units {
 			if slices.Contains([]landfall.UnitKind{landfall.EnvironmentUnit, landfall.ConfigUnit, landfall.SecretUnit},
 				u.Unit.Kind) {
 				parts = append(parts, u)
 			}
+		}
+		there, err := tx.Group(ctx, of.App, b.uid)
+		if err == nil {
+			err = tx.ReplaceGroupUnits(ctx, there, parts)
+		}
+		if !landfall.Is(err, landfall.NotFound) {
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		g := of
 		g.UID, g.Digest, g.Canaries = b.uid, versioning.GroupDigest(versioning.InForce(parts)), nil
