@@ -183,8 +183,9 @@ func changedAt(place string) string {
 
 // versionNames is what CheckAliasName reads; a store's database and its transactions have it.
 type versionNames interface {
+	namedReader
+
 	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
-	VersionNamed(ctx context.Context, unit, name string) (landfall.Version, error)
 }
 
 // CheckAliasName returns an Invalid error unless name may be an alias of a function of an app, which may be new.
@@ -199,9 +200,9 @@ func CheckAliasName(ctx context.Context, r versionNames, app landfall.App, funct
 	return checkFree(ctx, r, row, name)
 }
 
-// checkFree returns an Invalid error when a version of a function has a name.
-func checkFree(ctx context.Context, r versionNames, row store.Unit, name string) error {
-	_, err := r.VersionNamed(ctx, row.ID, name)
+// checkFree returns an Invalid error when a version of a function has a name, or is printed so.
+func checkFree(ctx context.Context, r namedReader, row store.Unit, name string) error {
+	_, err := versionCalled(ctx, r, row, name)
 	if err == nil {
 		return invalidAlias("%q cannot be an alias: a version of the function is called so", name)
 	}

@@ -88,3 +88,29 @@ func TestNamesOfWhatIsWhole(t *testing.T) {
 		return nil
 	})
 }
+
+// A name under which lists print a version stays that version's.
+func TestPrintedNamesAreTaken(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.must(t, change{uid: uid, units: without("1")})
+	ctx, printed := t.Context(), "bar-"+string(uid)
+	s.update(t, func(tx *store.Tx) error {
+		row, err := tx.Unit(ctx, s.app, fn("bar"))
+		if err != nil {
+			return err
+		}
+		v := s.versions(t, fn("bar"))[0]
+		v.Number, v.UID, v.Label = 2, aub, "v1"
+		if err := tx.CreateVersion(ctx, row.ID, v); err != nil {
+			return err
+		}
+		testkit.Kind(t, "as a label", versioning.CheckLabel(ctx, tx, row, printed), landfall.Conflict,
+			`function bar has a version "bar-uidaaaaa" already`)
+		testkit.Kind(t, "as an alias", versioning.CheckNewAlias(ctx, tx, row, printed), landfall.Invalid,
+			`"bar-uidaaaaa" cannot be an alias: a version of the function is called so`)
+		testkit.Same(t, "what is like one with a label", versioning.CheckLabel(ctx, tx, row, "bar-v1"), nil)
+		return versioning.CheckNewAlias(ctx, tx, row, "bar-v1")
+	})
+	testkit.Same(t, "what it means", s.found(t, landfall.FunctionUnit, "bar:"+printed), string(uid))
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // CheckLabel fails unless a new version of a unit can have a label: with Invalid when none could, with Conflict when a
-// version or an alias of the unit is called so. No label is always right.
+// version or an alias of the unit is called so, or lists print a version so. No label is always right.
 func CheckLabel(ctx context.Context, r Reader, row store.Unit, label string) error {
 	const op landfall.Op = "versioning.CheckLabel"
 	if label == "" {
@@ -20,7 +20,7 @@ func CheckLabel(ctx context.Context, r Reader, row store.Unit, label string) err
 	taken := func(by string) error {
 		return landfall.Errorf(op, landfall.Conflict, "%s has %s %q already: choose another label", row.Unit, by, label)
 	}
-	_, err := r.VersionNamed(ctx, row.ID, label)
+	_, err := versionCalled(ctx, r, row, label)
 	if err == nil {
 		return taken("a version")
 	}

@@ -15,11 +15,11 @@ import (
 // Reader is what is needed to resolve a reference; a store's database and its transactions are Readers.
 type Reader interface { //nolint:interfacebloat // one for each way to name a version
 	aliasReader
+	namedReader
 
 	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
 	VersionByNumber(ctx context.Context, unit string, number int64) (landfall.Version, error)
 	VersionByDigest(ctx context.Context, unit string, digest landfall.Digest) (landfall.Version, error)
-	VersionNamed(ctx context.Context, unit, name string) (landfall.Version, error)
 	NewestVersions(ctx context.Context, unit string, limit int) ([]landfall.Version, error)
 }
 
@@ -180,11 +180,27 @@ func selected(ctx context.Context, r Reader, row store.Unit, selector string) (l
 	case landfall.KindOf(err) != landfall.NotFound:
 		return landfall.Version{}, err
 	}
-	v, err := r.VersionNamed(ctx, row.ID, selector)
-	if uid, whole := strings.CutPrefix(selector, row.Unit.Name+"-"); whole && landfall.Is(err, landfall.NotFound) {
-		return r.VersionNamed(ctx, row.ID, uid) // as lists show it
+	return versionCalled(ctx, r, row, selector)
+}
+
+// namedReader finds the version of a unit with a uid or a label.
+type namedReader interface {
+	VersionNamed(ctx context.Context, unit, name string) (landfall.Version, error)
+}
+
+// versionCalled returns the version of a unit with a uid or a label, or the one that lists print so: NAME-UID. NotFound
+// when there is none.
+func versionCalled(ctx context.Context, r namedReader, row store.Unit, name string) (landfall.Version, error) {
+	v, err := r.VersionNamed(ctx, row.ID, name)
+	uid, printed := strings.CutPrefix(name, row.Unit.Name+"-")
+	if !printed || !landfall.Is(err, landfall.NotFound) {
+		return v, err
 	}
-	return v, err
+	of, found := r.VersionNamed(ctx, row.ID, uid)
+	if found == nil && string(of.UID) != uid { // it is a label
+		return v, err
+	}
+	return of, found
 }
 
 // nearest suggests a version: one whose label or uid contains the selector, or the last one.
