@@ -210,8 +210,17 @@ func othersTag(t landfall.FunctionTag, app landfall.App) string {
 }
 
 // declare lets the aliases and function tags of an app be as production declares them from now on. One that is not
-// declared any more goes, but stays as one that people made while a trigger needs it.
+// declared any more goes first, but stays as one that people made while a trigger needs it.
 func (u *RefUpdate) declare(ctx context.Context, by Mover) error {
+	all, err := droppedBy(ctx, u.Tx, *u.App, namesOf(idsOf(u.Units)))
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		if err := u.drop(ctx, d, by); err != nil {
+			return err
+		}
+	}
 	for _, unit := range u.Units {
 		var err error
 		if unit.Unit.Kind == landfall.AliasUnit {
@@ -221,15 +230,6 @@ func (u *RefUpdate) declare(ctx context.Context, by Mover) error {
 			err = u.declareTag(ctx, unit, by)
 		}
 		if err != nil {
-			return err
-		}
-	}
-	all, err := droppedBy(ctx, u.Tx, *u.App, namesOf(idsOf(u.Units)))
-	if err != nil {
-		return err
-	}
-	for _, d := range all {
-		if err := u.drop(ctx, d, by); err != nil {
 			return err
 		}
 	}
@@ -257,9 +257,10 @@ func (u *RefUpdate) drop(ctx context.Context, d dropped, by Mover) (err error) {
 	return versioning.RemoveAlias(ctx, u.Tx, d.row, d.alias.Name, by.Actor, by.At)
 }
 
-// CheckNewAliases fails with Invalid or Conflict when a function of an app cannot have an alias that units of it
-// declare, and that it does not have.
+// CheckNewAliases fails with Invalid or Conflict when a function of an app cannot have the aliases that units of it
+// declare, and that it does not have, in place of those that they do not declare any more.
 func CheckNewAliases(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit) error {
+	more := map[store.Unit]int{} // of each function; fewer when negative
 	for _, u := range units {
 		if u.Unit.Kind != landfall.AliasUnit {
 			continue
@@ -270,9 +271,24 @@ func CheckNewAliases(ctx context.Context, tx *store.Tx, app landfall.App, units 
 			_, err = tx.Alias(ctx, row.ID, name)
 		}
 		if landfall.Is(err, landfall.NotFound) && row.ID != "" {
-			err = versioning.CheckNewAlias(ctx, tx, row, name)
+			more[row]++
+			err = versioning.CheckAliasName(ctx, tx, app, function, name)
 		}
 		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return err
+		}
+	}
+	all, err := droppedBy(ctx, tx, app, namesOf(idsOf(units)))
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		if d.alias.Name != "" && d.held == "" {
+			more[d.row]--
+		}
+	}
+	for row, n := range more {
+		if err := versioning.CheckAliasCount(ctx, tx, row, n); err != nil {
 			return err
 		}
 	}

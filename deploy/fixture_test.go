@@ -48,6 +48,8 @@ func (s *shop) update(t testing.TB, f func(tx *store.Tx) error) {
 	}
 }
 
+func (s *shop) clock() time.Time { return s.now }
+
 // by is somebody who moves pointers now.
 func (s *shop) by(reason string) deploy.Mover {
 	return deploy.Mover{Actor: "ada", Reason: reason, At: s.now}

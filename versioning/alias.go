@@ -77,12 +77,12 @@ func checkAlias(name string) error {
 // maxAliases is how many aliases a function may have, because each holds the versions that it points to.
 const maxAliases = 100
 
-// checkAliasCount returns a Conflict when a function has the maximum number of aliases.
-func checkAliasCount(ctx context.Context, tx *store.Tx, row store.Unit) error {
+// CheckAliasCount returns a Conflict unless a function can have so many more aliases; fewer is always right.
+func CheckAliasCount(ctx context.Context, tx *store.Tx, row store.Unit, more int) error {
 	aliases, err := tx.Aliases(ctx, row.ID)
-	if err == nil && len(aliases) >= maxAliases {
+	if err == nil && more > 0 && len(aliases)+more > maxAliases {
 		err = landfall.Errorf("versioning.SetAlias", landfall.Conflict,
-			"%s has %d aliases, which is as many as may be: remove one first", row.Unit, len(aliases))
+			"%s would have %d aliases, and %d are as many as may be: remove one first", row.Unit, len(aliases)+more, maxAliases)
 	}
 	return err
 }
@@ -153,7 +153,7 @@ func CheckNewAlias(ctx context.Context, tx *store.Tx, row store.Unit, name strin
 	if err := checkFree(ctx, tx, row, name); err != nil {
 		return err
 	}
-	return checkAliasCount(ctx, tx, row)
+	return CheckAliasCount(ctx, tx, row, 1)
 }
 
 // CheckUndeclaredAlias returns a Conflict, with the place, for an alias that a spec declares: its pushes alone move it.
