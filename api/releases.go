@@ -120,11 +120,23 @@ func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall
 			}
 		}
 		if len(groups) > 0 {
-			return groups[0].UID, nil
+			return a.pushed(ctx, app, groups)
 		}
 	}
 	return "", landfall.Errorf("api", landfall.NotFound,
 		"%s has no release, tag or commit %q; there are: landfall release list %s", app.Name, name, app.Name)
+}
+
+// pushed returns the one of the group versions of a commit that its newest run made, and not one that people made beside
+// it by hand; when no run of it is on record any more, the first.
+func (a *api) pushed(ctx context.Context, app landfall.App, groups []landfall.Group) (landfall.UID, error) {
+	runs, err := a.DB.RunsOfCommit(ctx, app.ID, groups[0].Commit)
+	for _, run := range runs {
+		if slices.ContainsFunc(groups, func(g landfall.Group) bool { return g.UID == run.UID }) {
+			return run.UID, err
+		}
+	}
+	return groups[len(groups)-1].UID, err
 }
 
 func (a *api) listReleases(ctx context.Context, app landfall.App, in *struct {
