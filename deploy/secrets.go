@@ -287,8 +287,8 @@ func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name s
 	})
 }
 
-// checkReaders fails with Conflict when a function's version reads a secret, and something leads to it that is no
-// release with it.
+// checkReaders fails with Conflict when a version of one of the app's functions reads a secret, and something leads to it
+// that is no release with it.
 func checkReaders(ctx context.Context, tx *store.Tx, app landfall.App, name string) error {
 	versions, err := tx.NamedVersions(ctx, app.ID)
 	if err != nil {
@@ -303,7 +303,7 @@ func checkReaders(ctx context.Context, tx *store.Tx, app landfall.App, name stri
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
 		}
-		if err == nil && v.Unit.Kind == landfall.FunctionUnit {
+		if err == nil && v.Unit.Kind == landfall.FunctionUnit && v.App == app.ID {
 			versions = append(versions, v)
 		}
 	}
