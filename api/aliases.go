@@ -22,7 +22,7 @@ func (a *api) registerAliases(h huma.API) {
 	const all, one = "/functions/{name}/aliases", "/functions/{name}/aliases/{alias}"
 	registerOn(u, h, reading("list-aliases", all, "The aliases of a function: latest, and then by name"), u.aliases)
 	register(h, deploying("create-alias", http.MethodPost, all,
-		"Make an alias of a function").answering(http.StatusCreated).making(), u.createAlias)
+		"Make an alias of a function").answering(http.StatusCreated).making("{name}"), u.createAlias)
 	registerOn(u, h, reading("show-alias", one, "One alias"), u.alias)
 	register(h, deploying("update-alias", http.MethodPut, one,
 		"Let an alias point to another version, or to two with weights"), u.updateAlias)

@@ -209,7 +209,7 @@ type operation struct {
 	status                    int                        // of success; 0: 200
 	most                      int64                      // bytes of a body; 0: 1 MiB
 	types                     map[string]*huma.MediaType // of the answer, where the handler's type does not say them
-	makes                     bool                       // something, and it takes a key: see making
+	makes                     string                     // something, and it takes a key: see making
 }
 
 func reading(id, path, summary string) operation {
@@ -258,7 +258,7 @@ func register[I, O any](h huma.API, op operation, handler func(context.Context, 
 		OperationID: op.id, Method: op.method, Path: base + op.path, Summary: op.summary, DefaultStatus: op.status,
 		Metadata: map[string]any{scopeKey: op.scope, makingKey: op.makes}, MaxBodyBytes: op.most, Responses: responses,
 	}
-	if op.makes {
+	if op.makes != "" {
 		takesKey(&described)
 	}
 	huma.Register(h, described, func(ctx context.Context, in *I) (*O, error) {

@@ -40,7 +40,7 @@ func (a *api) registerApps(h huma.API) {
 	register(h, reading("status", "/status", "The server and the token"), a.status)
 	register(h, reading("list-apps", "/apps", "All apps"), a.listApps)
 	register(h, administering("create-app", http.MethodPost, "/apps",
-		"Make an app").answering(http.StatusCreated).making(),
+		"Make an app").answering(http.StatusCreated).making("{name}"),
 		a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
 	registerOn(a, h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",

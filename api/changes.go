@@ -32,7 +32,7 @@ func (u units) registerVersion(h huma.API, path string) {
 		"One version, or its package's archive").content(orArchive[client.Version](h)), u.version)
 	register(h, deploying("make-version-of-"+path, http.MethodPost, "/"+path+"/{name}/versions",
 		"Make a version: at once, or by a run").
-		answering(http.StatusAccepted).making(), u.makeVersion)
+		answering(http.StatusAccepted).making("{version.number}"), u.makeVersion)
 	alsoCreated(h.OpenAPI().Paths[base+"/"+path+"/{name}/versions"].Post.Responses, http.StatusAccepted)
 	registerOn(u, h, deploying("describe-version-of-"+path, http.MethodPut, one,
 		"Change the description of a version, which is all that can change"), u.describe)

@@ -33,7 +33,7 @@ type Executions interface {
 func (a *api) registerExecutions(h huma.API) {
 	register(h, reading("list-executions", "/executions", "Executions of functions, newest first"), a.listExecutions)
 	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions",
-		scope: landfall.ScopeInvoke, status: http.StatusCreated, makes: true,
+		scope: landfall.ScopeInvoke, status: http.StatusCreated, makes: "{id}",
 		summary: "Run a function, on record from the start"},
 		a.createExecution)
 	registerOn(a, h, reading("show-execution", "/executions/{id}", "One execution"), a.showExecution)

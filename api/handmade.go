@@ -17,7 +17,7 @@ import (
 func (a *api) registerUploads(h huma.API) {
 	const one = "/uploads/{upload}"
 	register(h, deploying("begin-upload", http.MethodPost, "/uploads",
-		"Begin to send a file, in parts").answering(http.StatusCreated).making(), a.beginUpload)
+		"Begin to send a file, in parts").answering(http.StatusCreated).making("{id}"), a.beginUpload)
 	register(h, deploying("show-upload", http.MethodGet, one, "How much of a file is here"), a.upload)
 	register(h, deploying("send-part", http.MethodPatch, one, "Add a part to a file").taking(maxPart), a.sendPart)
 }

@@ -6,10 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -34,10 +38,37 @@ const (
 const makingKey = "making"
 
 // making says that an operation makes something, and takes a key. What its handler makes has the id of newID, or of
-// identityOf: run again, it finds that.
-func (o operation) making() operation {
-	o.makes = true
+// identityOf: run again, it finds that. It lies below the operation's path, where at says with fields of the answer in
+// braces.
+func (o operation) making(at string) operation {
+	o.makes = at
 	return o
+}
+
+var fieldInBraces = regexp.MustCompile(`\{[a-z.]+\}`)
+
+// addressOf returns where the thing is that a request has made; empty when its answer does not say so.
+func addressOf(request url.URL, at string, answer []byte) string {
+	var fields map[string]any
+	_ = json.Unmarshal(answer, &fields) // then it has none
+	whole := true
+	below := fieldInBraces.ReplaceAllStringFunc(at, func(field string) string {
+		var value any = fields
+		for name := range strings.SplitSeq(strings.Trim(field, "{}"), ".") {
+			within, _ := value.(map[string]any)
+			value = within[name]
+		}
+		whole = whole && value != nil
+		return url.PathEscape(fmt.Sprint(value))
+	})
+	if !whole {
+		return ""
+	}
+	address := strings.TrimSuffix(request.EscapedPath(), "/") + "/" + below
+	if request.RawQuery != "" && !strings.Contains(below, "?") {
+		address += "?" + request.RawQuery
+	}
+	return address
 }
 
 // takesKey adds the key to what the document says of an operation.
@@ -103,7 +134,8 @@ func made[T any](ctx context.Context, find func(ctx context.Context, id string) 
 func (a *api) once(h huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		key := ctx.Header(keyHeader)
-		makes, _ := ctx.Operation().Metadata[makingKey].(bool)
+		at, _ := ctx.Operation().Metadata[makingKey].(string)
+		makes := at != ""
 		if key == "" || !makes && (ctx.Method() != http.MethodPost || takesOwnKey(ctx.Operation())) {
 			next(ctx)
 			return
@@ -136,14 +168,10 @@ func (a *api) once(h huma.API) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		defer a.answering.Delete(flight)
-		known, kept, err := a.claimed(ctx.Context(), claim)
+		known, err := a.claimed(ctx.Context(), claim)
 		switch {
 		case err != nil:
 			refuse(toHTTP(err))
-		case !kept:
-			k.ctx = ctx.Context()
-			next(k)
-			k.send()
 		case known.Request != claim.Request:
 			p := toHTTP(landfall.Errorf("api", landfall.Invalid,
 				"another request had this %s: a key names one request, for a day", keyHeader))
@@ -159,7 +187,7 @@ func (a *api) once(h huma.API) func(huma.Context, func(huma.Context)) {
 			k.ctx = context.WithValue(ctx.Context(), identityKey{},
 				identity{id, !known.Created.Equal(claim.Created), known.Created})
 			next(k)
-			a.keep(k, known)
+			a.keep(k, known, at)
 			k.send()
 		}
 	}
@@ -193,14 +221,13 @@ func (a *api) claim(k *keyed, key landfall.Digest) (store.KeyedRequest, error) {
 		Request: landfall.DigestOf(append(said, body...)), Created: a.Now().UTC().Truncate(time.Microsecond)}, nil
 }
 
-// claimed stores a claim, unless the key has one, and returns the one that it has; kept is false when the token has as
-// many as may be.
-func (a *api) claimed(ctx context.Context, claim store.KeyedRequest) (known store.KeyedRequest, kept bool, err error) {
+// claimed stores a claim, unless the key has one, and returns the one that it has.
+func (a *api) claimed(ctx context.Context, claim store.KeyedRequest) (known store.KeyedRequest, err error) {
 	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		known, kept, err = tx.ClaimKey(ctx, claim, claim.Created.Add(-keptKeys), mostKeys)
+		known, err = tx.ClaimKey(ctx, claim, claim.Created.Add(-keptKeys), mostKeys)
 		return err
 	})
-	return known, kept, err
+	return known, err
 }
 
 // answerOwner is whom the answer of a request is sealed for.
@@ -209,8 +236,9 @@ func answerOwner(r store.KeyedRequest) secret.Owner {
 }
 
 // keep stores the answer of a request that was carried out, or gives its key free when nothing was changed. Where it
-// cannot, the next request with the key finds what was made. Of a long answer it stores that it was given.
-func (a *api) keep(k *keyed, r store.KeyedRequest) {
+// cannot, the next request with the key finds what was made. Of a long answer it stores where what was made is: see
+// making.
+func (a *api) keep(k *keyed, r store.KeyedRequest, at string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), keepingTime)
 	defer cancel()
 	write := func(tx *store.Tx) error { return tx.ReleaseKey(ctx, r) }
@@ -228,6 +256,8 @@ func (a *api) keep(k *keyed, r store.KeyedRequest) {
 		r.Status, r.Type, r.Location = k.status, k.header.Get("Content-Type"), k.header.Get("Location")
 		if k.answer.Len() <= mostKept {
 			r.Answer = base64.StdEncoding.EncodeToString(sealed)
+		} else if r.Location == "" {
+			r.Location = addressOf(k.URL(), at, k.answer.Bytes())
 		}
 		write = func(tx *store.Tx) error { return tx.AnswerKey(ctx, r) }
 	}
@@ -236,11 +266,18 @@ func (a *api) keep(k *keyed, r store.KeyedRequest) {
 	}
 }
 
-// replay answers as the first request with a key was answered.
+// replay answers as the first request with a key was answered; where that answer was too long to be kept, with where
+// what was made is.
 func (a *api) replay(ctx huma.Context, r store.KeyedRequest) error {
 	if a.Editor.Secrets == nil {
 		return landfall.Errorf("api", landfall.Conflict,
 			"an earlier request with this %s was carried out, and this process has not the key to its answer", keyHeader)
+	}
+	if r.Answer == "" && r.Location != "" {
+		ctx.SetHeader("Location", r.Location)
+		ctx.SetHeader("Idempotency-Replayed", "true")
+		ctx.SetStatus(http.StatusSeeOther)
+		return nil
 	}
 	if r.Answer == "" {
 		return landfall.Errorf("api", landfall.Conflict, "an earlier request with this %s was carried out, and nothing was "+

@@ -45,7 +45,7 @@ func (w *world) keyed(o operation, token, key, path, body string) answer {
 func (w *world) claimed(token, key string) (r store.KeyedRequest) {
 	w.t.Helper()
 	w.update(func(ctx context.Context, tx *store.Tx) (err error) {
-		r, _, err = tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(token)),
+		r, err = tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(token)),
 			Key: landfall.DigestOf([]byte(key)), Created: time.Now()}, time.Time{}, 9)
 		return err
 	})
@@ -108,7 +108,7 @@ func TestKeys(t *testing.T) {
 			w := s.copy(t)
 			path, body := o.request(s, "")
 			w.update(func(ctx context.Context, tx *store.Tx) error {
-				_, _, err := tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)),
+				_, err := tx.ClaimKey(ctx, store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)),
 					Key: landfall.DigestOf([]byte("once")), Created: time.Now().Add(-time.Hour),
 					Request: landfall.DigestOf([]byte(o.method + " " + path + "\n" + body))}, time.Time{}, 9)
 				return err
@@ -142,7 +142,7 @@ func TestKeyIsWhose(t *testing.T) {
 		if err := tx.ReleaseKey(ctx, old); err != nil {
 			return err
 		}
-		_, _, err := tx.ClaimKey(ctx, old, time.Time{}, 9)
+		_, err := tx.ClaimKey(ctx, old, time.Time{}, 9)
 		return err
 	})
 	if late := ask(admin, once); late.status != http.StatusCreated || late.body == first.body {
@@ -214,7 +214,7 @@ func TestClientSendsAgain(t *testing.T) {
 	testkit.Kind(t, "what makes nothing is not sent again", err, landfall.Unavailable)
 }
 
-// A token cannot fill the database with answers that are kept for its keys.
+// A token cannot fill the database with answers that are kept for its keys: the oldest go.
 func TestKeysAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newSeed(t).copy(t)
@@ -223,35 +223,45 @@ func TestKeysAreCounted(t *testing.T) {
 		return w.keyed(operation{method: http.MethodPost}, token, key, "/api/v1/jobs",
 			`{"function":"hello","pattern":"0 3 * * *"}`)
 	}
-	first := ask(admin, "first")
+	first, second := ask(admin, "first"), ask(ofShop, "first")
 	w.update(func(ctx context.Context, tx *store.Tx) error {
 		const most = 10_000
 		for n := range most - 1 {
 			claim := store.KeyedRequest{Token: landfall.DigestOf([]byte(admin)), Created: time.Now(),
 				Key: landfall.DigestOf(fmt.Append(nil, n))}
-			if _, _, err := tx.ClaimKey(ctx, claim, time.Time{}, most); err != nil {
+			if _, err := tx.ClaimKey(ctx, claim, time.Time{}, most); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	testkit.Equal(t, "the first one again", ask(admin, "first").body, first.body)
-	for token, again := range map[string]bool{admin: false, ofShop: true} { // what is not kept is carried out
-		one, same := ask(token, "one more"), ask(token, "one more")
-		testkit.Equal(t, one.String(), one.status, http.StatusCreated)
-		testkit.Equal(t, "whether it is the same again", same.body == one.body, again)
+	one, same := ask(admin, "one more"), ask(admin, "one more")
+	testkit.Equal(t, one.String(), one.status, http.StatusCreated)
+	testkit.Equal(t, "what is kept of one more", same.body, one.body)
+	if again := ask(admin, "first"); again.status != http.StatusCreated || again.body == first.body {
+		t.Errorf("got %s for the oldest key, want that it is not kept any more", again)
 	}
+	testkit.Equal(t, "another token's", ask(ofShop, "first").body, second.body)
 }
 
-// An answer that is too long to be kept makes nothing twice.
+// An answer that is too long to be kept makes nothing twice, and says where what was made is.
 func TestLongAnswersOfKeys(t *testing.T) {
 	t.Parallel()
 	w := newSeed(t).copy(t)
 	admin := tokenOf(landfall.ScopeAdmin, "")
 	post := operation{method: http.MethodPost}
 	body := `{"function":"hello","pattern":"0 3 * * *","function_input":"` + strings.Repeat("x", 20<<10) + `"}`
-	first, again := w.keyed(post, admin, "k", "/api/v1/jobs", body), w.keyed(post, admin, "k", "/api/v1/jobs", body)
+	first := w.keyed(post, admin, "k", "/api/v1/jobs", body)
 	testkit.Equal(t, first.String()[:80], first.status, http.StatusCreated)
-	testkit.Equal(t, again.String(), again.status, http.StatusConflict)
-	testkit.Contains(t, again, "was carried out, and nothing was done again")
+	state := w.state()
+	again := w.keyed(post, admin, "k", "/api/v1/jobs", body) // follows the answer to the job
+	testkit.Equal(t, "its status", again.status, http.StatusOK)
+	testkit.Equal(t, "what it leads to", again.body, first.body)
+	testkit.Equal(t, "what there is", w.state(), state)
+	job := testkit.Decode[client.Job](t, []byte(first.body))
+	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	again = w.keyed(post, admin, "k", "/api/v1/jobs", body)
+	testkit.Equal(t, "its status by itself", again.status, http.StatusSeeOther)
+	testkit.Equal(t, "its address", again.header.Get("Location"), "/api/v1/jobs/"+job.ID)
 }

@@ -19,7 +19,7 @@ func (a *api) registerJobs(h huma.API) {
 	const all, one = "/jobs", "/jobs/{id}"
 	register(h, reading("list-jobs", all, "Jobs of functions, newest first"), a.listJobs)
 	register(h, deploying("create-job", http.MethodPost, all,
-		"Have a function run at times").answering(http.StatusCreated).making(), a.createJob)
+		"Have a function run at times").answering(http.StatusCreated).making("{id}"), a.createJob)
 	registerOn(a, h, reading("show-job", one, "One job"), a.showJob)
 	registerOn(a, h, deploying("update-job", http.MethodPut, one,
 		"Change a job that is not over, let it pause or go on, or cancel it"), a.updateJob)

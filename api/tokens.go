@@ -19,7 +19,7 @@ func (a *api) registerTokens(h huma.API) {
 	register(h, administering("list-tokens", http.MethodGet, "/tokens", "The tokens, by name, without their text"),
 		a.listTokens)
 	register(h, administering("create-token", http.MethodPost, "/tokens",
-		"Make a token; its text is in this answer alone").answering(http.StatusCreated).making(), a.createToken)
+		"Make a token; its text is in this answer alone").answering(http.StatusCreated).making("{name}"), a.createToken)
 	register(h, administering("delete-token", http.MethodDelete, "/tokens/{token}",
 		"Revoke a token; whoever signed in with it is signed out").answering(http.StatusNoContent), a.deleteToken)
 }

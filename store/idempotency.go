@@ -20,14 +20,13 @@ type KeyedRequest struct {
 }
 
 // ClaimKey stores a request with its key, unless there is one with the key that was made after a time, and returns the
-// one that is there; kept is false when it is not stored, because the token has most keys already.
-func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time, most int) (known KeyedRequest, kept bool,
-	err error) {
+// one that is there. The oldest keys of the token go, so that it has at most so many.
+func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time, most int) (known KeyedRequest, err error) {
 	const op landfall.Op = "store.ClaimKey"
 	err = tx.exec(ctx, op, `DELETE FROM idempotency_keys WHERE token = $1 AND key = $2 AND created <= $3`, r.Token, r.Key,
 		micros(after))
 	if err != nil {
-		return r, false, err
+		return r, err
 	}
 	known, err = one(ctx, tx.queries, op, func(row scanner) (k KeyedRequest, err error) {
 		var created int64
@@ -37,13 +36,17 @@ func (tx *Tx) ClaimKey(ctx context.Context, r KeyedRequest, after time.Time, mos
 	}, `SELECT token, key, request, status, type, location, answer, created FROM idempotency_keys
 		WHERE token = $1 AND key = $2`, r.Token, r.Key)
 	if !landfall.Is(err, landfall.NotFound) {
-		return known, true, err
+		return known, err
 	}
 	n, err := one(ctx, tx.queries, op, scanValue[int], `SELECT COUNT(*) FROM idempotency_keys WHERE token = $1`, r.Token)
-	if err != nil || n >= most {
-		return r, false, err
+	if err == nil && n >= most {
+		err = tx.exec(ctx, op, `DELETE FROM idempotency_keys WHERE token = $1 AND key IN (
+			SELECT key FROM idempotency_keys WHERE token = $1 ORDER BY created, key LIMIT $2 + 0)`, r.Token, n-most+1)
 	}
-	return r, true, tx.exec(ctx, op, `INSERT INTO idempotency_keys (token, key, request, status, type, location, answer, created)
+	if err != nil {
+		return r, err
+	}
+	return r, tx.exec(ctx, op, `INSERT INTO idempotency_keys (token, key, request, status, type, location, answer, created)
 		VALUES ($1, $2, $3, 0, '', '', '', $4)`, r.Token, r.Key, r.Request, micros(r.Created))
 }
 
