@@ -117,7 +117,8 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 		fmt.Fprintf(c.Stderr, "the run: landfall run show %s\n", run.ID)
 		return err
 	}
-	return ask(ctx, cl, http.MethodGet, k.unitPath(in["name"], "versions", "latest")+query, nil, c.showVersion)
+	// not the latest: somebody else may have made one since
+	return ask(ctx, cl, http.MethodGet, k.unitPath(in["name"], "versions", string(run.UID))+query, nil, c.showVersion)
 }
 
 // contentOf sends a file or a folder, and returns how a version takes it; an address is the server's to fetch.
