@@ -4,7 +4,7 @@ package crashpoint
 import "slices"
 
 // Names returns every name that Here is called with.
-func Names() []string { return slices.Concat(OfPush(), OfCall(), OfDelete(), OfWrite()) }
+func Names() []string { return slices.Concat(OfPush(), OfCall(), OfDelete(), OfImport(), OfWrite()) }
 
 // OfWrite returns the names of the instants that every change of the database comes by, in that order.
 func OfWrite() []string {
@@ -12,6 +12,11 @@ func OfWrite() []string {
 		"write.committing", // all is said, and nothing of it holds
 		"write.committed",  // all of it holds, and nobody knows
 	}
+}
+
+// OfImport returns the names of the instants that an import of a release comes by, in that order.
+func OfImport() []string {
+	return []string{"import.stored"} // all that the release has, and nothing of it is seen
 }
 
 // OfDelete returns the names of the instants that the deletion of an app comes by, in that order.

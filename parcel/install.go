@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -146,6 +147,7 @@ func (w *installation) install(ctx context.Context, makeApp func(ctx context.Con
 	if err := w.store(ctx); err != nil {
 		return err
 	}
+	crashpoint.Here("import.stored")
 	return w.DB.Update(ctx, func(tx *store.Tx) error { return w.commit(ctx, tx) })
 }
 

@@ -20,7 +20,7 @@ import (
 
 // commands are all commands that change something at a server, as a person types them one after the other. The lines
 // below a command say what it comes to: how many lines match an expression of what another command prints, in which
-// blanks are one; "4|5" where what is typed again is done again, and changes nothing. A group of an expression is a word in braces from then on. The server is not killed in a command
+// blanks are one; "4|5" where what is typed again is done again, and changes nothing, or makes one more, as an import. A group of an expression is a word in braces from then on. The server is not killed in a command
 // behind "-". One behind "@FOLDER" is typed in a folder. One behind "!INSTANT" has that instant in the story of the tests,
 // in the middle of what it stores.
 const commands = `
@@ -88,9 +88,9 @@ release create shop {oldest}
 	0 release list shop: expired
 	3 release list shop: http
 - release export blog latest {files}/release.tar
-!write.committed@4 release import {files}/release.tar --app copy
+!import.stored release import {files}/release.tar --app copy
 	1 app list: ^copy
-	1 release list copy: http
+	1|2 release list copy: http
 
 function create tool --env python --code {files}/one.py
 	1 function version list tool: ^tool-
