@@ -65,7 +65,7 @@ func rooms() []room {
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest webhook", ""},
 		{"handmade", "accept artifact assets builder deploy environment preflight remote spec store unpack versioning", ""},
-		{"parcel", "artifact assets crashpoint deploy environment spec store unpack versioning", "assets/disk store/storetest"},
+		{"parcel", "artifact assets crashpoint deploy environment secret spec store unpack versioning", "assets/disk store/storetest"},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote spec store/storetest"},
 		{"canary", "spec store versioning", "deploy store/storetest"},
 		{"jobs", "accept canary deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},

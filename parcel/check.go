@@ -2,6 +2,7 @@ package parcel
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -11,31 +12,66 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/versioning"
 )
 
-// How much a document may have, as each is looked for among all.
+// How much a document may have, as each is looked for among all. Where there is a limit of pushes, it is that.
 const (
 	maxUnits  = 10_000
 	maxBeside = 1000 // of each kind
 )
 
+// checkCounts fails when a list of the document is longer than it may be.
+func (d *Document) checkCounts() error {
+	type list struct {
+		what     string
+		n, limit int
+	}
+	files, aliases, tags := 0, map[string]int{}, map[string]int{}
+	lists := []list{
+		{"units", len(d.Units), maxUnits}, {"names", len(d.Names), maxUnits}, {"secrets", len(d.Secrets), secret.MaxCount},
+		{"versions beside its release", len(d.Versions), maxBeside},
+		{"aliases beside its release", len(d.Aliases), maxBeside},
+		{"function tags beside its release", len(d.Tags), maxBeside},
+	}
+	for _, u := range d.Units {
+		files += len(u.Files)
+	}
+	lists = append(lists, list{"static files", files, artifact.MaxFiles})
+	for _, a := range d.Aliases {
+		aliases[a.Function]++
+	}
+	for _, t := range d.Tags {
+		lists = append(lists, list{fmt.Sprintf("functions in the function tag %.40q", t.Name), len(t.Functions),
+			versioning.MaxTagged})
+		for _, f := range t.Functions {
+			tags[f.Name]++
+		}
+	}
+	for name, n := range aliases {
+		lists = append(lists, list{fmt.Sprintf("aliases of the function %.40q", name), n, versioning.MaxAliases})
+	}
+	for name, n := range tags {
+		lists = append(lists, list{fmt.Sprintf("function tags that name the function %.40q", name), n, versioning.MaxTagsOf})
+	}
+	for _, l := range lists {
+		if l.n > l.limit {
+			return invalid("has %d %s; the limit is %d", l.n, l.what, l.limit)
+		}
+	}
+	return nil
+}
+
 // check fails unless the document describes a release that can be made of the blobs.
 func (p *Parcel) check() error {
-	d, ids, files := p.Document, map[landfall.UnitID]bool{}, 0
+	d, ids := p.Document, map[landfall.UnitID]bool{}
 	if len(d.Units) == 0 {
 		return invalid("has a release without units")
 	}
-	for what, n := range map[string]int{"units": len(d.Units), "names": len(d.Names)} {
-		if n > maxUnits {
-			return invalid("has %d %s; the limit is %d", n, what, maxUnits)
-		}
-	}
-	for what, n := range map[string]int{"versions": len(d.Versions), "aliases": len(d.Aliases),
-		"function tags": len(d.Tags)} {
-		if n > maxBeside {
-			return invalid("has %d %s beside its release; the limit is %d", n, what, maxBeside)
-		}
+	if err := d.checkCounts(); err != nil {
+		return err
 	}
 	if err := d.checkAbout(); err != nil {
 		return err
@@ -48,9 +84,6 @@ func (p *Parcel) check() error {
 			return invalid("has the %s twice", u.ID())
 		}
 		ids[u.ID()] = true
-		if files += len(u.Files); files > artifact.MaxFiles {
-			return invalid("has more than %d static files", artifact.MaxFiles)
-		}
 	}
 	for _, u := range d.Units {
 		err := p.checkUnit(u, ids)
@@ -61,7 +94,10 @@ func (p *Parcel) check() error {
 			return err
 		}
 	}
-	return cmp.Or(p.checkBeside(ids), p.Document.checkReferences(), p.Document.checkNames())
+	if err := p.checkBeside(ids); err != nil {
+		return err
+	}
+	return cmp.Or(d.checkSecrets(), d.checkReferences(), d.checkNames())
 }
 
 // checkAbout fails unless what the document says of where its release comes from can be stored and shown.
@@ -81,6 +117,28 @@ func (d *Document) checkAbout() error {
 	secrets := slices.Sorted(slices.Values(d.Secrets))
 	if len(slices.Compact(secrets)) < len(d.Secrets) {
 		return invalid("names a secret twice")
+	}
+	return nil
+}
+
+// checkSecrets fails when the secrets, with those of the versions beside the release, are more than an app may have, or
+// no app can have one.
+func (d *Document) checkSecrets() error {
+	names := slices.Clone(d.Secrets)
+	for _, v := range d.Versions {
+		var err error
+		if names, err = withSecrets(names, v.Function.Spec); err != nil {
+			return err
+		}
+		if len(names) > secret.MaxCount {
+			return invalid("has %d secrets, with those of the versions beside its release; the limit is %d", len(names),
+				secret.MaxCount)
+		}
+	}
+	for _, name := range names {
+		if err := secret.CheckName(name); err != nil {
+			return invalid("names a secret that cannot be: %s", landfall.MessageOf(err))
+		}
 	}
 	return nil
 }
@@ -106,10 +164,7 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 			return p.checkPackage(u)
 		}
 	case landfall.FunctionUnit:
-		pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)}
-		if _, err = spec.ReadFunctionVersion(u.Spec); err == nil && !ids[pkg] {
-			return invalid("lacks the %s, which the %s needs", pkg, u.ID())
-		}
+		return checkFunction(u, ids)
 	case landfall.EnvironmentUnit:
 		_, _, err = spec.ReadEnvironmentVersion(u.Name, u.Spec)
 	case landfall.ConfigUnit:
@@ -127,8 +182,29 @@ func (p *Parcel) checkUnit(u Unit, ids map[landfall.UnitID]bool) error {
 			return leads(u, t.References(), ids)
 		}
 	}
+	return unread(u, err)
+}
+
+// unread says that a unit cannot be read when err does.
+func unread(u Unit, err error) error {
+	if err == nil {
+		return nil
+	}
+	return invalid("has a %s that cannot be read: %s", u.ID(), landfall.MessageOf(err))
+}
+
+// checkFunction fails unless a function can be read, its package is in the document, and it names no more than it may.
+func checkFunction(u Unit, ids map[landfall.UnitID]bool) error {
+	f, err := spec.ReadFunctionVersion(u.Spec)
 	if err != nil {
-		return invalid("has a %s that cannot be read: %s", u.ID(), landfall.MessageOf(err))
+		return unread(u, err)
+	}
+	if pkg := (landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(u.Spec)}); !ids[pkg] {
+		return invalid("lacks the %s, which the %s needs", pkg, u.ID())
+	}
+	if len(f.Secrets) > spec.MaxNamed || len(f.Folders) > 2*spec.MaxNamed {
+		return invalid("has the %s, which names %d secrets and %d folders of secrets and config maps; the limit is %d secrets "+
+			"and %[4]d config maps", u.ID(), len(f.Secrets), len(f.Folders), spec.MaxNamed)
 	}
 	return nil
 }
@@ -158,6 +234,9 @@ func (p *Parcel) checkRuns(function Unit, own *Unit) error {
 
 // leads fails unless the functions to which a unit leads are in the document.
 func leads(u Unit, refs []landfall.Reference, ids map[landfall.UnitID]bool) error {
+	if len(refs) > versioning.MaxTagged {
+		return invalid("has the %s, which leads to %d functions; the limit is %d", u.ID(), len(refs), versioning.MaxTagged)
+	}
 	for _, ref := range refs {
 		if id := (landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}); !ids[id] {
 			return invalid("lacks the %s, to which the %s leads", id, u.ID())

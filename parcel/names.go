@@ -266,6 +266,7 @@ func (p *Parcel) checkBeside(ids map[landfall.UnitID]bool) error {
 
 // checkReferences fails unless the document says what each reference of a unit means.
 func (d *Document) checkReferences() error {
+	known := map[landfall.Reference]bool{}
 	for _, u := range d.Units {
 		refs, tag, err := named(u)
 		if err != nil {
@@ -275,9 +276,10 @@ func (d *Document) checkReferences() error {
 			return invalid("lacks the function tag %s, which the %s calls", tag, u.ID())
 		}
 		for _, ref := range refs {
-			if !d.knows(ref) {
+			if !known[ref] && !d.knows(ref) {
 				return invalid("lacks the version %s, which the %s names", ref, u.ID())
 			}
+			known[ref] = true
 		}
 	}
 	return nil
@@ -416,12 +418,15 @@ func (w *installation) share(ctx context.Context, b *beside) error {
 // and for what the archive does not know.
 func (w *installation) versionOf(ref landfall.Reference) (b *beside, known bool) {
 	uid, known := w.parcel.Document.Names[ref.String()]
+	if !known {
+		return nil, false
+	}
 	for _, b := range w.beside {
 		if b.named.Name == ref.Name && b.named.Selector == string(uid) {
-			return b, known
+			return b, true
 		}
 	}
-	return nil, known
+	return nil, true
 }
 
 // here returns a reference of the archive as it is called here.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -165,6 +167,25 @@ func TestForeignParts(t *testing.T) {
 	}
 }
 
+// numbered returns so many names.
+func numbered(format string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf(format, i))
+	}
+	return names
+}
+
+// reads is the spec of the sample's function when it reads secrets.
+func reads(t *testing.T, secrets []string) json.RawMessage {
+	t.Helper()
+	var named []map[string]string
+	for _, name := range secrets {
+		named = append(named, map[string]string{"name": name})
+	}
+	return testkit.Must(json.Marshal(map[string]any{"environment": map[string]any{"name": "python"}, "secrets": named,
+		"package": map[string]any{"packageref": map[string]any{"name": "cart-pkg"}}}))(t)
+}
+
 // What an archive says of its release must be possible.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
@@ -227,6 +248,36 @@ func TestDocuments(t *testing.T) {
 			d.Units[0].Spec = []byte(`{"environment":{"name":"cobol"},"package":{"packageref":{"name":"cart-pkg"}}}`)
 			d.Units = append(d.Units, Unit{Kind: landfall.EnvironmentUnit, Name: "cobol", Spec: []byte(`{"runtime":{"image":"cobol"}}`)})
 		}, `the environment "cobol"`},
+		"too many secrets": {func(d *Document) { d.Secrets = numbered("KEY%d", 201) }, "has 201 secrets; the limit is 200"},
+		"too many secrets with those of versions": {func(d *Document) {
+			d.Secrets = numbered("KEY%d", 180)
+			d.Versions = []Version{{Function: d.Units[0], Package: d.Units[1]}}
+			d.Versions[0].Function.UID = "owf2k7qb"
+			d.Versions[0].Function.Spec = reads(t, numbered("OTHER%d", 21))
+		}, "has 201 secrets, with those of the versions beside its release; the limit is 200"},
+		"a function of too many secrets": {func(d *Document) { d.Units[0].Spec = reads(t, numbered("KEY%d", 65)) },
+			"has the function cart, which names 65 secrets"},
+		"a secret that cannot be": {func(d *Document) { d.Secrets = []string{"no name"} }, "names a secret that cannot be"},
+		"a function tag of too many": {func(d *Document) {
+			d.Tags = []Tag{{Name: "nightly", Functions: make([]landfall.TaggedFunction, 300_000)}}
+		}, `has 300000 functions in the function tag "nightly"; the limit is 100`},
+		"too many function tags of one function": {func(d *Document) {
+			for _, name := range numbered("nightly-%d", 101) {
+				d.Tags = append(d.Tags, Tag{Name: name, Functions: []landfall.TaggedFunction{{Name: "cart"}}})
+			}
+		}, `has 101 function tags that name the function "cart"; the limit is 100`},
+		"too many aliases of one function": {func(d *Document) {
+			for _, name := range numbered("prod-%d", 101) {
+				d.Aliases = append(d.Aliases, Alias{Function: "cart", Name: name})
+			}
+		}, `has 101 aliases of the function "cart"; the limit is 100`},
+		"too many units": {func(d *Document) { d.Units = make([]Unit, 10_001) }, "has 10001 units; the limit is 10000"},
+		"too many files": {func(d *Document) { d.Units[3].Files = make([]File, artifact.MaxFiles+1) },
+			"has 50001 static files; the limit is 50000"},
+		"a trigger of too many functions": {func(d *Document) {
+			d.Units[2].Spec = []byte(`{"functionref":{"type":"function-weights","functionweights":{` +
+				strings.Join(numbered(`"cart:%d":1`, 101), ",") + `}},"relativeurl":"/buy"}`)
+		}, "has the http-trigger buy, which leads to 101 functions; the limit is 100"},
 		"too many versions": {func(d *Document) { d.Versions = make([]Version, maxBeside+1) }, "has 1001 versions beside its release"},
 		"an alias that may not be called so": {func(d *Document) {
 			d.Aliases = []Alias{{Function: "cart", Name: "latest", To: []landfall.AliasShare{{Percent: 100}}}}

@@ -45,9 +45,9 @@ func folders(secrets []reference, configMaps json.RawMessage) []string {
 
 // configMaps returns the config maps that a function names.
 func (d *document) configMaps(n nodes, function string, named []reference) []Named {
-	const most = 64
-	if len(named) > most {
-		d.problemf(n.at("spec", "configmaps"), "Function %s names %d config maps; it may name %d", function, len(named), most)
+	if len(named) > MaxNamed {
+		d.problemf(n.at("spec", "configmaps"), "Function %s names %d config maps; it may name %d", function, len(named),
+			MaxNamed)
 		return nil
 	}
 	var all []Named

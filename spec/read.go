@@ -221,11 +221,13 @@ var ofContainers = regexp.MustCompile(`^container([^a-z].*)?$`)
 // image that the environment names.
 func OfContainers(environment string) bool { return ofContainers.MatchString(environment) }
 
+// MaxNamed is how many secrets a function may name, and how many config maps.
+const MaxNamed = 64
+
 // secrets returns the secrets that a function names.
 func (d *document) secrets(n nodes, function string, named []reference) []Named {
-	const most = 64
-	if len(named) > most {
-		d.problemf(n.at("spec", "secrets"), "Function %s names %d secrets; it may name %d", function, len(named), most)
+	if len(named) > MaxNamed {
+		d.problemf(n.at("spec", "secrets"), "Function %s names %d secrets; it may name %d", function, len(named), MaxNamed)
 		return nil
 	}
 	var refs []Named

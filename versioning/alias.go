@@ -74,15 +74,15 @@ func checkAlias(name string) error {
 	return nil
 }
 
-// maxAliases is how many aliases a function may have, because each holds the versions that it points to.
-const maxAliases = 100
+// MaxAliases is how many aliases a function may have, because each holds the versions that it points to.
+const MaxAliases = 100
 
 // CheckAliasCount returns a Conflict unless a function can have so many more aliases; fewer is always right.
 func CheckAliasCount(ctx context.Context, tx *store.Tx, row store.Unit, more int) error {
 	aliases, err := tx.Aliases(ctx, row.ID)
-	if err == nil && more > 0 && len(aliases)+more > maxAliases {
+	if err == nil && more > 0 && len(aliases)+more > MaxAliases {
 		err = landfall.Errorf("versioning.SetAlias", landfall.Conflict,
-			"%s would have %d aliases, and %d are as many as may be: remove one first", row.Unit, len(aliases)+more, maxAliases)
+			"%s would have %d aliases, and %d are as many as may be: remove one first", row.Unit, len(aliases)+more, MaxAliases)
 	}
 	return err
 }

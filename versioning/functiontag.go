@@ -22,10 +22,10 @@ type NewFunctionTag struct {
 }
 
 const (
-	// maxTagged is how many functions a tag may name: a trigger calls all of them at once.
-	maxTagged = 100
-	// maxTagsOf is how many tags may name a function, because each holds a version.
-	maxTagsOf = 100
+	// MaxTagged is how many functions a tag may name: a trigger calls all of them at once.
+	MaxTagged = 100
+	// MaxTagsOf is how many tags may name a function, because each holds a version.
+	MaxTagsOf = 100
 )
 
 const tagOp landfall.Op = "versioning.SetFunctionTag"
@@ -111,9 +111,9 @@ func entry(row store.Unit, v landfall.Version) landfall.TaggedFunction {
 
 // putFunctionTag stores a function tag unless it names too much.
 func putFunctionTag(ctx context.Context, tx *store.Tx, t landfall.FunctionTag) error {
-	if len(t.Functions) == 0 || len(t.Functions) > maxTagged {
+	if len(t.Functions) == 0 || len(t.Functions) > MaxTagged {
 		return landfall.Errorf(tagOp, landfall.Invalid, "the function tag %s would name %s; it names from 1 to %d", t.Name,
-			landfall.Count(len(t.Functions), "function"), maxTagged)
+			landfall.Count(len(t.Functions), "function"), MaxTagged)
 	}
 	slices.SortFunc(t.Functions, func(a, b landfall.TaggedFunction) int { return strings.Compare(a.Name, b.Name) })
 	for _, f := range t.Functions {
@@ -121,7 +121,7 @@ func putFunctionTag(ctx context.Context, tx *store.Tx, t landfall.FunctionTag) e
 		if err != nil {
 			return err
 		}
-		if len(tags) >= maxTagsOf && !slices.Contains(tags, t.Name) {
+		if len(tags) >= MaxTagsOf && !slices.Contains(tags, t.Name) {
 			return landfall.Errorf(tagOp, landfall.Conflict,
 				"%d function tags name the function %s, which is as many as may be: delete one first", len(tags), f.Name)
 		}
