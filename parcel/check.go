@@ -203,8 +203,8 @@ func checkFunction(u Unit, ids map[landfall.UnitID]bool) error {
 		return invalid("lacks the %s, which the %s needs", pkg, u.ID())
 	}
 	if len(f.Secrets) > spec.MaxNamed || len(f.Folders) > 2*spec.MaxNamed {
-		return invalid("has the %s, which names %d secrets and %d folders of secrets and config maps; the limit is %d secrets "+
-			"and %[4]d config maps", u.ID(), len(f.Secrets), len(f.Folders), spec.MaxNamed)
+		return invalid("has the %s, which names %d secrets, and %d with its config maps; the limit is %d of each", u.ID(),
+			len(f.Secrets), len(f.Folders), spec.MaxNamed)
 	}
 	return nil
 }

@@ -221,7 +221,7 @@ func (w *installation) declare(ctx context.Context) error {
 			}
 		}
 		if u.Kind == landfall.FunctionUnit || u.Kind == landfall.PackageUnit {
-			if err := versioning.CheckOwner(ctx, w.DB, w.app, u.ID(), "the archive", w.parcel.Document.has); err != nil {
+			if err := w.checkOwner(ctx, u.ID()); err != nil {
 				return err
 			}
 		}
@@ -234,7 +234,16 @@ func (w *installation) declare(ctx context.Context) error {
 	if w.units, err = versioning.Resolve(declared); err != nil {
 		return err
 	}
+	if err := w.DB.Update(ctx, func(tx *store.Tx) error { return w.checkAliases(ctx, tx) }); err != nil {
+		return err
+	}
 	return w.pinSecrets(ctx, w.DB)
+}
+
+// checkOwner fails when a function or package is not this app's to have on the line of the import.
+func (w *installation) checkOwner(ctx context.Context, id landfall.UnitID) error {
+	return versioning.CheckOwner(ctx, w.DB, w.app, id, "the archive", w.line == landfall.Production,
+		w.parcel.Document.has)
 }
 
 // content returns what a unit is here, and for a package and a function, of what.

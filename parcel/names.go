@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
@@ -382,7 +383,7 @@ func (w *installation) prepareBeside(ctx context.Context) error {
 			own = append([]landfall.UnitID{v.Environment.ID()}, own...)
 		}
 		for _, id := range own {
-			if err := versioning.CheckOwner(ctx, w.DB, w.app, id, "the archive", w.parcel.Document.has); err != nil {
+			if err := w.checkOwner(ctx, id); err != nil {
 				return err
 			}
 			i := slices.IndexFunc(units, func(u versioning.Unit) bool { return u.Unit == id })
@@ -507,6 +508,21 @@ func (w *installation) makeGroups(ctx context.Context, tx *store.Tx, of landfall
 		}
 	}
 	return nil
+}
+
+// checkAliases fails when a function that is there cannot have an alias that the import makes.
+func (w *installation) checkAliases(ctx context.Context, tx *store.Tx) error {
+	var made []store.GroupUnit
+	for _, a := range w.parcel.Document.Aliases {
+		made = append(made, store.GroupUnit{GroupUnit: landfall.GroupUnit{
+			Unit: landfall.UnitID{Kind: landfall.AliasUnit, Name: a.Function + ":" + a.Name}}})
+	}
+	if w.line == landfall.Production { // it declares them
+		for _, u := range w.units {
+			made = append(made, store.GroupUnit{GroupUnit: landfall.GroupUnit{Unit: u.Unit}})
+		}
+	}
+	return deploy.CheckNewAliases(ctx, tx, w.app, made)
 }
 
 // makeNames makes the aliases and function tags that triggers of the release name, unless they are there.

@@ -73,7 +73,7 @@ func (s source) checkOwners(ctx context.Context) error {
 		if _, ok := own[id]; ok {
 			return nil
 		}
-		return versioning.CheckOwner(ctx, s.DB, s.app, id, o.Pos.String(), s.declaresFunction)
+		return versioning.CheckOwner(ctx, s.DB, s.app, id, o.Pos.String(), true, s.declaresFunction)
 	}
 	for _, p := range s.spec.Packages {
 		if err := check(landfall.PackageUnit, p.Object); err != nil {

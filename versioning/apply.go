@@ -157,14 +157,15 @@ type Owners interface {
 }
 
 // CheckOwner fails with Invalid, and names the owner, when another app owns the unit that an app declares at where, or
-// when it is a package that was made by hand and a function runs that was, too, and that the app does not declare.
-func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string,
+// when it is a package that was made by hand and a function runs that was, too, and that the app does not declare. On
+// another line than production it also fails for whatever was made by hand.
+func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string, production bool,
 	declares func(landfall.UnitID) bool) error {
 	row, err := r.Unit(ctx, app, id)
 	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
-	return checkOwner(ctx, r, app, row, where, true, declares)
+	return checkOwner(ctx, r, app, row, where, production, declares)
 }
 
 // checkOwner fails while another app that owns the unit still has a version of it. Production takes over what was made
