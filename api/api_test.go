@@ -115,6 +115,7 @@ func TestOperations(t *testing.T) {
 		"only told":           dryDeletion,
 		"kept fields":         keptFields,
 		"refused by hand":     refusedByHand,
+		"during a backup":     func(t *testing.T, w *world) { importDuringABackup(t, s, w) },
 		"a tag of two apps":   tagOfTwoApps,
 		"bare paths":          func(t *testing.T, w *world) { barePaths(t, s, w, all) },
 		"made or set":         func(t *testing.T, w *world) { madeOrSet(t, w, all) },
@@ -537,5 +538,17 @@ func wantDescribed(t *testing.T, o operation, a answer) {
 	value := testkit.Decode[any](t, []byte(a.body))
 	if err := media.Schema.Value.VisitJSON(value, openapi3.MultiErrors()); err != nil {
 		t.Errorf("%s: got %v, want an answer as the OpenAPI document has it", a, err)
+	}
+}
+
+// importDuringABackup imports a release while a backup is made: neither waits for the other.
+func importDuringABackup(t *testing.T, s *seed, w *world) {
+	err := w.jobs.Upkeep.WithoutCollection(t.Context(), func() error {
+		got := w.ask(tokenOf(landfall.ScopeDeploy, ""), http.MethodPost, "/api/v1/apps/shop/imports", s.words.Replace("ARCHIVE"))
+		testkit.Equal(t, "status of an import during a backup", got.status, http.StatusCreated)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -113,7 +113,7 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	}
 	exporter := &parcel.Exporter{DB: db, Objects: s.objects, Manifests: contents.Manifests}
 	importer := &parcel.Importer{DB: db, Objects: s.objects, Rollout: rollout, ReleaseURL: releaseURL,
-		Folder: filepath.Join(dir, "imports"), MaxBytes: 1 << 20, Now: time.Now, Alone: u.WithoutCollection}
+		Folder: filepath.Join(dir, "imports"), MaxBytes: 1 << 20, Now: time.Now, WithoutCollection: u.WithoutCollection}
 	routes := mux.New(logger)
 	api.Serve(routes, api.Config{
 		Maker: maker, Exporter: exporter, Importer: importer, DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor,

@@ -38,10 +38,11 @@ type Importer struct {
 
 	RequireTests bool // only functions that have passed a test are released: none of an archive
 
-	// Alone runs f while nothing else is installed or collected: a collection would take what is not visible yet.
-	Alone func(ctx context.Context, f func() error) error
+	// WithoutCollection runs f while nothing is collected: a collection would take what is not visible yet. A backup
+	// goes on meanwhile: it has the rows of one moment, and what they name was stored before them.
+	WithoutCollection func(ctx context.Context, f func() error) error
 
-	checking sync.Mutex // one after the other, as archives are unpacked for it
+	checking, installing sync.Mutex // one after the other, as archives are unpacked for it, and stored
 }
 
 // Receive keeps the bytes of an archive in a file of its own, which the caller closes; its name is gone already.
@@ -91,7 +92,9 @@ func (m *Importer) Install(ctx context.Context, to Destination, p *Parcel,
 	if err := w.check(ctx); err != nil {
 		return "", nil, err
 	}
-	if err := m.Alone(ctx, func() error { return w.install(ctx, to.Make) }); err != nil {
+	m.installing.Lock()
+	defer m.installing.Unlock()
+	if err := m.WithoutCollection(ctx, func() error { return w.install(ctx, to.Make) }); err != nil {
 		return "", nil, err
 	}
 	m.Rollout.Show(ctx, w.app)

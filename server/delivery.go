@@ -256,7 +256,7 @@ func newImporter(d *delivery) *parcel.Importer {
 	return &parcel.Importer{DB: d.db, Objects: d.contents.Objects, Specs: d.editor.Specs, Rollout: d.rollout,
 		ReleaseURL: d.editor.ReleaseURL, Folder: folder,
 		MaxBytes: cmp.Or(d.config.Limits.CommitBytes, usual), Now: time.Now,
-		RequireTests: d.config.RequireTests, Alone: d.upkeep.WithoutCollection}
+		RequireTests: d.config.RequireTests, WithoutCollection: d.upkeep.WithoutCollection}
 }
 
 // newUploads returns what keeps the files that people send.

@@ -18,7 +18,11 @@ import (
 // back into use must not be on the list of another one. Collect waits for callers of WithoutCollection. Only the leader
 // collects: in another process Collect fails at once, and it ends when another process becomes the leader meanwhile.
 func (u *Upkeep) Collect(ctx context.Context, appID string) error {
-	return u.WithoutCollection(ctx, func() error { return u.collect(ctx, appID) })
+	if err := waitFor(ctx, u.collecting.TryLock); err != nil {
+		return err
+	}
+	defer u.collecting.Unlock()
+	return u.collect(ctx, appID)
 }
 
 func (u *Upkeep) collect(ctx context.Context, appID string) error {
@@ -165,19 +169,27 @@ func (u *Upkeep) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]
 	return expired, err
 }
 
-// WithoutCollection runs f while nothing is collected. It waits for a running collection.
+// WithoutCollection runs f while nothing is collected. It waits for a running collection, and for no other caller.
 func (u *Upkeep) WithoutCollection(ctx context.Context, f func() error) error {
+	if err := waitFor(ctx, u.collecting.TryRLock); err != nil {
+		return err
+	}
+	defer u.collecting.RUnlock()
+	return f()
+}
+
+// waitFor returns when a lock was taken. Canceled when ctx ends before.
+func waitFor(ctx context.Context, taken func() bool) error {
 	tick := time.NewTicker(collectionPoll)
 	defer tick.Stop()
-	for !u.collecting.TryLock() {
+	for !taken() {
 		select {
 		case <-ctx.Done():
-			return &landfall.Error{Op: "upkeep.WithoutCollection", Kind: landfall.Canceled, Err: ctx.Err()}
+			return &landfall.Error{Op: "upkeep.waitFor", Kind: landfall.Canceled, Err: ctx.Err()}
 		case <-tick.C:
 		}
 	}
-	defer u.collecting.Unlock()
-	return f()
+	return nil
 }
 
 const collectionPoll = 20 * time.Millisecond

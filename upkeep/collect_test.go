@@ -31,6 +31,9 @@ func TestCollectionWaits(t *testing.T) {
 		if err := s.upkeep.Collect(impatient, accepttest.AppID); landfall.KindOf(err) != landfall.Canceled {
 			t.Errorf("got %v from a collection meanwhile, want one that waited as long as it could", err)
 		}
+		if err := s.upkeep.WithoutCollection(t.Context(), func() error { return nil }); err != nil {
+			t.Errorf("an import during the backup: %v", err)
+		}
 		select {
 		case err := <-collected:
 			t.Errorf("a collection ended meanwhile: %v", err)

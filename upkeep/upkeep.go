@@ -34,8 +34,8 @@ type Upkeep struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	collecting sync.Mutex
-	applies    map[string]time.Time // when the references of an app's applies were looked at; with collecting
+	collecting sync.RWMutex         // a collection writes; what goes on without one reads
+	applies    map[string]time.Time // when the references of an app's applies were looked at; of a collection
 }
 
 // Builds holds the build outputs on this machine.
