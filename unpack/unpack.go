@@ -4,6 +4,8 @@ package unpack
 
 import (
 	"archive/zip"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +76,9 @@ func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) erro
 func Open(called string, zipped io.ReaderAt, size int64, files int) (*zip.Reader, error) {
 	const entry, end = 256, 128 << 10 // bytes: of a file in the list, more than is usual; of the list's end, at most
 	u := &unpacking{called: called}
+	if n := listed(zipped, size); n > uint64(files) {
+		return nil, u.invalid(nil, "has %d files; the limit is %d", n, files)
+	}
 	list := &bounded{ReaderAt: zipped, left: int64(files)*entry + end}
 	z, err := zip.NewReader(list, size)
 	switch {
@@ -86,6 +91,36 @@ func Open(called string, zipped io.ReaderAt, size int64, files int) (*zip.Reader
 	}
 	list.whole = true
 	return z, nil
+}
+
+// listed returns how many files an archive of size bytes says that it has: zip.NewReader reserves memory for as many
+// before it reads the list. It is 0 when the archive says nothing that can be read.
+func listed(zipped io.ReaderAt, size int64) uint64 {
+	const (
+		endSize, locatorSize, end64Size = 22, 20, 56
+		longest                         = locatorSize + endSize + 65535 // with a comment
+	)
+	tail := make([]byte, min(size, longest))
+	if _, err := zipped.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	at := bytes.LastIndex(tail[:max(0, len(tail)-endSize+4)], []byte("PK\x05\x06"))
+	if at < 0 {
+		return 0
+	}
+	n := uint64(binary.LittleEndian.Uint16(tail[at+10:]))
+	if at < locatorSize || !bytes.HasPrefix(tail[at-locatorSize:], []byte("PK\x06\x07")) {
+		return n
+	}
+	end64 := make([]byte, end64Size) // of an archive with longer numbers
+	offset := binary.LittleEndian.Uint64(tail[at-locatorSize+8:])
+	if offset > uint64(size) {
+		return n
+	}
+	if _, err := zipped.ReadAt(end64, int64(offset)); err != nil || !bytes.HasPrefix(end64, []byte("PK\x06\x06")) {
+		return n
+	}
+	return binary.LittleEndian.Uint64(end64[32:])
 }
 
 // bounded reads no more than so many bytes until it may read the whole.

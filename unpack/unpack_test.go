@@ -3,11 +3,14 @@ package unpack_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -168,6 +171,39 @@ func TestOpenOfLongLists(t *testing.T) {
 	testkit.Kind(t, "a list of 20,000 files that says 2", err, landfall.Invalid, "the archive has more files than 100")
 	if most := int64(len(data)) / 4; read.bytes > most {
 		t.Errorf("read %d bytes of %d, want at most %d", read.bytes, len(data), most)
+	}
+}
+
+// long gives an archive the end of one with longer numbers, which says that it has so many files.
+func long(data []byte, files uint64) []byte {
+	const size = 22
+	end := bytes.Clone(data[len(data)-size:])
+	record := make([]byte, 56)
+	copy(record, "PK\x06\x06")
+	binary.LittleEndian.PutUint64(record[32:], files)
+	binary.LittleEndian.PutUint64(record[40:], uint64(binary.LittleEndian.Uint32(end[12:])))
+	binary.LittleEndian.PutUint64(record[48:], uint64(binary.LittleEndian.Uint32(end[16:])))
+	locator := make([]byte, 20)
+	copy(locator, "PK\x06\x07")
+	binary.LittleEndian.PutUint64(locator[8:], uint64(len(data)-size))
+	locator[16] = 1 // disks
+	copy(end[8:], "\xff\xff\xff\xff")
+	return slices.Concat(data[:len(data)-size], record, locator, end)
+}
+
+// An archive may say that it has more files than may be: no memory is reserved for them.
+func TestOpenReservesNothing(t *testing.T) {
+	t.Parallel()
+	large := archive(t, entry{"large", strings.Repeat("x", 1<<20), 0o644}, entry{"small", "x", 0o644})
+	for files, says := range map[uint64]string{2: "", 101: "it has 101 files; the limit is 100",
+		math.MaxUint64: "it has 18446744073709551615 files; the limit is 100"} {
+		data := long(large, files)
+		z, err := unpack.Open("it", bytes.NewReader(data), int64(len(data)), 100)
+		if says == "" {
+			testkit.Equal(t, "files of an archive with long numbers", len(testkit.Must(z, err)(t).File), 2)
+			continue
+		}
+		testkit.Kind(t, "a number of files that is too large", err, landfall.Invalid, says)
 	}
 }
 
