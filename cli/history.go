@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -159,16 +158,7 @@ func (c *Call) printChanges(v any, changes []client.Change) error {
 }
 
 func (c *Call) appState(ctx context.Context, cl *client.Client, in Operands) error {
-	at := in["at"]
-	for layout, whole := range map[string]time.Duration{
-		time.DateTime: time.Second, "2006-01-02 15:04": time.Minute, time.DateOnly: 0,
-	} { // as tables show times, to the end of the second or minute; a day from its begin
-		if t, err := time.ParseInLocation(layout, at, zone()); err == nil {
-			at = t.Add(max(whole-time.Nanosecond, 0)).Format(time.RFC3339Nano)
-			break
-		}
-	}
-	path := appPath(in, "state") + "?at=" + url.QueryEscape(at)
+	path := appPath(in, "state") + "?at=" + url.QueryEscape(client.StateAt(in["at"], zone()))
 	return ask(ctx, cl, http.MethodGet, path, nil, func(state client.State) error {
 		return c.Print(state, func(t *Table) {
 			t.field("version", state.Metadata.Name)

@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,43 @@ func TestLongTimeline(t *testing.T) {
 	if !strings.Contains(all, "Release aaaaaaaa") {
 		t.Error("the first release is not there")
 	}
+}
+
+// What was in force is found by a commit, a release and a time, and what is wrong with what was asked for is said.
+func TestState(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	app := p.shop()
+	p.signIn(readerToken)
+	p.want(p.get("/apps/shop/state"), http.StatusOK, "Nothing was applied to production yet.", `name="at"`)
+	p.update(func(tx *store.Tx) error {
+		for i, uid := range []landfall.UID{"aaaaaaaa", "bbbbbbbb"} {
+			apply := landfall.Apply{App: app.ID, Group: uid, Line: landfall.Production, Ref: "refs/heads/main", Actor: "ada",
+				Created: noon.Add(time.Duration(i) * time.Minute)}
+			if err := tx.CreateApply(t.Context(), apply); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	p.want(p.get("/apps/shop"), http.StatusOK, `href="/apps/shop/state"`)
+	for at, want := range map[string]string{
+		"aaaaaaa": "aaaaaaaa", "live": "bbbbbbbb", "2026-11-20 12:00": "aaaaaaaa", "2026-11-20 12:01:00": "bbbbbbbb",
+		"2026-11-20T12:00:59Z": "aaaaaaaa", "2026-11-21": "bbbbbbbb",
+	} {
+		p.want(p.get("/apps/shop/state?at="+url.QueryEscape(at)), http.StatusOK, `value="`+at+`"`,
+			`diff?from=`+want+`&amp;to=live`, "It has no unit.")
+	}
+	p.want(p.get("/apps/shop/state?at=2026-11-20+12:00"), http.StatusOK, "Visitors got", `releases/aaaaaaaa"`)
+	p.pass(time.Hour)
+	p.want(p.get("/apps/shop/state"), http.StatusOK, "diff?from=bbbbbbbb")
+	p.want(p.get("/apps/shop/state?at=2026-11-19"), http.StatusNotFound, `value="2026-11-19"`,
+		"nothing was applied to production before 2026-11-19T00:00:00Z")
+	p.want(p.get("/apps/shop/state?at="+url.QueryEscape(`"><b>`)), http.StatusNotFound, "no release, tag or commit",
+		"value=\"&#34;&gt;&lt;b&gt;\"")
+	p.want(p.get("/apps/none/state"), http.StatusNotFound, "there is no app")
+	p.cookie = nil
+	p.want(p.get("/apps/shop/state?at=live"), http.StatusSeeOther)
 }
 
 // Numbers are drawn, and stand in a table beside the drawing.

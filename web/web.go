@@ -76,6 +76,7 @@ func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 	get("/apps/:app/releases/:uid", s.showing(release))
 	get("/apps/:app/releases/:uid/export", s.passing(m))
 	get("/apps/:app/diff", s.showing(diff))
+	get("/apps/:app/state", s.showing(state))
 	get("/runs/:id", s.showing(run))
 	for path, a := range actions() {
 		get(path, s.showing(a.confirm))

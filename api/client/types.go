@@ -479,6 +479,19 @@ type State struct {
 	Live landfall.UID `json:"live,omitempty" doc:"the release that visitors got at the time that was asked for"`
 }
 
+// StateAt returns what a person wrote of a time in a zone as the API takes it: a second or minute to its end, and a day
+// from its begin. Everything else stays as it is.
+func StateAt(written string, zone *time.Location) string {
+	for layout, whole := range map[string]time.Duration{
+		time.DateTime: time.Second, "2006-01-02 15:04": time.Minute, time.DateOnly: 0,
+	} {
+		if t, err := time.ParseInLocation(layout, written, zone); err == nil {
+			return t.Add(max(whole-time.Nanosecond, 0)).Format(time.RFC3339Nano)
+		}
+	}
+	return written
+}
+
 // FunctionName says which function is meant, and which version of it.
 type FunctionName struct {
 	Function string `json:"function,omitempty" example:"hello" doc:"NAME, NAME:VERSION or NAMESPACE/NAME:VERSION"`

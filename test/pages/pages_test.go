@@ -52,8 +52,9 @@ func museum(t *testing.T) (s *site.Site, pages map[string]string) {
 	}
 	return s, map[string]string{
 		"apps": "/", "app": "/apps/shop", "app-empty": "/apps/empty", "release": "/apps/shop/releases/" + string(second),
-		"diff": "/apps/shop/diff?from=" + string(first) + "&to=" + string(second),
-		"run":  "/runs/" + good.ID, "run-failed": "/runs/" + s.Finished("shop", broken).ID,
+		"diff":  "/apps/shop/diff?from=" + string(first) + "&to=" + string(second),
+		"state": "/apps/shop/state?at=" + string(second),
+		"run":   "/runs/" + good.ID, "run-failed": "/runs/" + s.Finished("shop", broken).ID,
 		"run-build": "/runs/" + s.Finished("towels", torn).ID,
 		"promote":   "/apps/shop/promote?release=" + string(second),
 		"rollback":  "/apps/shop/rollback?release=" + string(second), "resume": "/apps/shop/resume",
@@ -210,7 +211,8 @@ func TestHostileRepositoryInABrowser(t *testing.T) {
 	b.SignIn(s.Token)
 	for _, path := range []string{
 		"/", "/apps/shop", "/apps/shop/releases/" + string(run.Release),
-		"/apps/shop/diff?from=live&to=" + string(run.Release), "/apps/shop/promote?release=" + string(run.Release),
+		"/apps/shop/diff?from=live&to=" + string(run.Release), "/apps/shop/state?at=" + string(run.Release),
+		"/apps/shop/promote?release=" + string(run.Release),
 		"/runs/" + run.ID,
 	} {
 		b.Open(path)
@@ -232,8 +234,7 @@ func TestPagesOfAReader(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Static("shop")
-	s.Numbered(r, "shop", 1)
-	two := s.Numbered(r, "shop", 2)
+	one, two := s.Numbered(r, "shop", 1), s.Numbered(r, "shop", 2)
 	s.Stop()
 	db, err := s.OpenState()
 	if err != nil {
@@ -254,6 +255,10 @@ func TestPagesOfAReader(t *testing.T) {
 	b.Open("/apps/shop")
 	wantReads(t, b, string(two))
 	testkit.Equal(t, "buttons", browser.Value[int](b, `document.querySelectorAll("main a.button, main button").length`), 0)
+	b.Press(`a[href="/apps/shop/state"]`)
+	b.Fill("input[name=at]", string(one))
+	b.Press("main form button")
+	wantReads(t, b, "What was in force of shop", string(one), "In force since")
 	b.Open("/apps/shop/rollback")
 	wantReads(t, b, "Your token may look at shop, and not change it.")
 	site.WantServed(t, s, "shop", "/", "page 2")
