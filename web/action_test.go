@@ -1,7 +1,12 @@
 package web_test
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,6 +15,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // field is the value of a hidden field of a page.
@@ -164,7 +170,7 @@ func TestReadersMoveNothing(t *testing.T) {
 	p.signIn(readerToken)
 	a := p.get("/apps/shop")
 	p.want(a, http.StatusOK, "Release bbbbbbbb")
-	for _, button := range []string{"Promote", "Roll back", "Hold"} {
+	for _, button := range []string{"Promote", "Roll back", "Hold", "Import"} {
 		if strings.Contains(a.body, button) {
 			t.Errorf("a reader is offered %q", button)
 		}
@@ -174,11 +180,42 @@ func TestReadersMoveNothing(t *testing.T) {
 		p.want(p.get("/apps/shop/"+action+"?release=aaaaaaaa"), http.StatusForbidden)
 		p.want(p.post("/apps/shop/"+action, form), http.StatusForbidden, "scope")
 	}
+	p.want(p.get("/apps/shop/import"), http.StatusForbidden, "may look at shop, and not change it")
+	p.want(p.upload("archive", "shop.tar", "text"), http.StatusForbidden, "may look at shop, and not change it")
 	if live, held := p.live(); live != "bbbbbbbb" || held {
 		t.Errorf("live is %s (held: %t)", live, held)
 	}
 	p.cookie = nil
 	p.want(p.post("/apps/shop/rollback", form), http.StatusUnauthorized)
+	p.want(p.upload("archive", "shop.tar", "text"), http.StatusSeeOther)
+}
+
+// upload sends a file as the form of the import does.
+func (p *pages) upload(name, file, text string) answer {
+	p.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part := testkit.Must(form.CreateFormFile(name, file))(p.t)
+	_, err := io.WriteString(part, text)
+	if err := errors.Join(err, form.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, home+"/apps/shop/import", &body)
+	r.Header = http.Header{"Content-Type": {form.FormDataContentType()}, "Origin": {home}, "Sec-Fetch-Site": {"same-origin"}}
+	return p.ask(r)
+}
+
+// An import needs a file, and says so.
+func TestImportWithoutAFile(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	p.shop()
+	p.signIn(adminToken)
+	p.want(p.get("/apps/shop"), http.StatusOK, `href="/apps/shop/import"`)
+	p.want(p.get("/apps/shop/import"), http.StatusOK, `enctype="multipart/form-data"`, `type="file"`)
+	p.want(p.upload("archive", "", ""), http.StatusBadRequest, "No file was chosen")
+	p.want(p.post("/apps/shop/import", url.Values{"archive": {"shop.tar"}}), http.StatusBadRequest, "no form with a file")
+	p.want(p.get("/apps/none/import"), http.StatusNotFound, "there is no app")
 }
 
 // What is not there is said so, with a way on.

@@ -169,7 +169,7 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 		"two that differ":         {"Sec-Fetch-Site", "same-origin", "Origin", "https://example.com"},
 		"a name that begins ours": {"Origin", "http://localhost:8080.example.com"},
 	} {
-		for _, path := range []string{"/apps/shop/rollback", "/apps/shop/hold", "/sign-in", "/sign-out"} {
+		for _, path := range []string{"/apps/shop/rollback", "/apps/shop/hold", "/apps/shop/import", "/sign-in", "/sign-out"} {
 			p.want(p.post(path, form, headers...), http.StatusForbidden, "nothing was done")
 		}
 		if live, held := p.live(); live != "bbbbbbbb" || held {

@@ -78,6 +78,8 @@ func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 	get("/apps/:app/diff", s.showing(diff))
 	get("/apps/:app/state", s.showing(state))
 	get("/runs/:id", s.showing(run))
+	get("/apps/:app/import", s.showing(askArchive))
+	post("/apps/:app/import", s.showing(importRelease))
 	for path, a := range actions() {
 		get(path, s.showing(a.confirm))
 		post(path, s.doing(a))

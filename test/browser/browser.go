@@ -225,6 +225,12 @@ func (b *Tab) Fill(selector, text string) {
 	b.Do("type into "+selector, chromedp.SendKeys(selector, text))
 }
 
+// Choose chooses a file for a field.
+func (b *Tab) Choose(selector, file string) {
+	b.t.Helper()
+	b.Do("choose a file for "+selector, chromedp.SetUploadFiles(selector, []string{file}))
+}
+
 // SignIn signs in with a token as a person does.
 func (b *Tab) SignIn(token string) {
 	b.t.Helper()

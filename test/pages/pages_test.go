@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/test/browser"
@@ -56,6 +58,7 @@ func museum(t *testing.T) (s *site.Site, pages map[string]string) {
 		"state": "/apps/shop/state?at=" + string(second),
 		"run":   "/runs/" + good.ID, "run-failed": "/runs/" + s.Finished("shop", broken).ID,
 		"run-build": "/runs/" + s.Finished("towels", torn).ID,
+		"import":    "/apps/shop/import",
 		"promote":   "/apps/shop/promote?release=" + string(second),
 		"rollback":  "/apps/shop/rollback?release=" + string(second), "resume": "/apps/shop/resume",
 		"missing": "/nothing/of/the/kind",
@@ -155,6 +158,47 @@ func TestExportOfPages(t *testing.T) {
 	testkit.Equal(t, "the archive", archive.Body == string(testkit.Must(os.ReadFile(file))(t)), true)
 	testkit.Contains(t, site.Told{s.Get(page + "/export").Body}, "Sign in")
 	testkit.Equal(t, "of no release", s.ReadAs(page+"x/export").Status, http.StatusNotFound)
+}
+
+// A release is imported by a form, and what is no archive is refused with a sentence, and changes nothing.
+func TestImportOfPages(t *testing.T) {
+	t.Parallel()
+	s := site.New(t)
+	r := s.Static("shop")
+	s.Numbered(r, "shop", 1)
+	s.App("store")
+	folder := t.TempDir()
+	archive, damaged := filepath.Join(folder, "shop.tar"), filepath.Join(folder, "damaged.tar")
+	s.Landfall("release", "export", "shop", "live", archive)
+	if err := os.WriteFile(damaged, testkit.Must(os.ReadFile(archive))(t)[:2000], 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	b := browser.NewTab(t, s, browser.Look{Script: false, Width: 1000, Scheme: "light"})
+	b.SignIn(s.Token)
+	b.Open("/apps/store")
+	b.Press(`a[href="/apps/store/import"]`)
+	b.WantUsable("import")
+	b.Refuses("/apps/store/import")
+	b.Choose("#archive", damaged)
+	b.Press("main form button")
+	wantReads(t, b, "Bad Request", "the archive ")
+	testkit.Equal(t, "what is live", s.ShowApp("store").Live, "")
+
+	b.Open("/apps/store/import")
+	b.Choose("#archive", archive)
+	b.Press("main form button")
+	wantReads(t, b, "was imported", "It was made of shop, and answers at its own address")
+	b.Press("main a.primary")
+	wantReads(t, b, "Release ", "Promote")
+	testkit.Equal(t, "what is live", s.ShowApp("store").Live, "")
+
+	b.Open("/apps/store/import")
+	b.Do("tick", chromedp.Click("input[name=live]"))
+	b.Choose("#archive", archive)
+	b.Press("main form button")
+	wantReads(t, b, "was imported", "is live now")
+	site.WantServed(t, s, "store", "/", "page 1")
 }
 
 // With JavaScript, pages that are open show what happens, without being loaded again.
