@@ -21,6 +21,9 @@ func CheckAppName(name string) error { return checkName(name, "an app's name") }
 func CheckNamespaceName(name string) error { return checkName(name, "a namespace's name") }
 
 func checkName(name, what string) error {
+	if lower := strings.ToLower(name); lower != name && checkName(lower, what) == nil {
+		return Errorf("", Invalid, "%q cannot be %s, because it has upper-case letters: write %q", name, what, lower)
+	}
 	if !appName.MatchString(name) || strings.Contains(name, "--") {
 		return Errorf("", Invalid,
 			"%q cannot be %s: 3 to 40 of a-z, 0-9 and -, without -- and without - at an end", name, what)

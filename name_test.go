@@ -30,6 +30,16 @@ func TestCheckAppName(t *testing.T) {
 	}
 }
 
+// A name with upper-case letters is refused with the one that would be right.
+func TestCheckAppNameOfUpperCase(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"Shop": `write "shop"`, "A_b": "3 to 40 of a-z, 0-9 and -"} {
+		if got := landfall.MessageOf(landfall.CheckAppName(name)); !strings.Contains(got, want) {
+			t.Errorf("CheckAppName(%q): got %q, want %q in it", name, got, want)
+		}
+	}
+}
+
 func TestSlug(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("abcdefghij", 7)

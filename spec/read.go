@@ -92,8 +92,7 @@ func (d *document) object(n nodes, kindName string, content map[string]any) (Obj
 		d.problemf(pos, "%s has no metadata.name", kindName)
 		return o, false
 	case kindName != appKind && !isObjectName(o.Name):
-		d.problemf(pos, "%s cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends",
-			quote(o.Name))
+		d.problemf(pos, "%s", noName(o.Name))
 		return o, false
 	}
 	if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace {

@@ -13,10 +13,17 @@ import (
 // of addresses.
 func CheckName(name string) error {
 	if !isObjectName(name) {
-		return landfall.Errorf(op, landfall.Invalid,
-			"%s cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends", quote(name))
+		return landfall.Errorf(op, landfall.Invalid, "%s", noName(name))
 	}
 	return nil
+}
+
+// noName says why a text is no name of an object.
+func noName(name string) string {
+	if lower := strings.ToLower(name); lower != name && isObjectName(lower) {
+		return fmt.Sprintf("%s cannot be a name, because it has upper-case letters: write %s", quote(name), quote(lower))
+	}
+	return quote(name) + " cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends"
 }
 
 // ReadTrigger reads a trigger that is in no file: fields are the spec of a document of its kind. others are the other
