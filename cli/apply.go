@@ -90,7 +90,7 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	err error) {
 	name := from.app
 	if name == "" {
-		if name, err = w.app(ctx); err != nil {
+		if name, err = w.app(filepath.Base(w.top)); err != nil {
 			return app, false, err
 		}
 	}
@@ -106,10 +106,9 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	return app, err == nil, err
 }
 
-// app returns the name of the work tree's app: the one in its App document, or that to which it is pushed by the only
-// remote of a server, or that of its top folder.
-func (w *worktree) app(ctx context.Context) (string, error) {
-	name := cmp.Or(w.pushedTo(ctx), filepath.Base(w.top))
+// app returns the name of the work tree's app: the one in its App document, or else the one given.
+func (w *worktree) app(otherwise string) (string, error) {
+	name := otherwise
 	s, err := readSpec(w.top, spec.DefaultFolder)
 	if err != nil && !errors.Is(err, errNoSpecs) {
 		return "", err // the name may stand where it cannot be read: the folder's would be another app
@@ -123,14 +122,23 @@ func (w *worktree) app(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// pushedTo returns the name of the app in the address of the built-in remote, when exactly one is a remote; else
-// nothing.
-func (w *worktree) pushedTo(ctx context.Context) (app string) {
+// pushedTo returns the name of the app whose built-in repository on a server is a remote; nothing when none is, or
+// those of several apps are.
+func (w *worktree) pushedTo(ctx context.Context, server string) (app string) {
+	ours, err := url.Parse(server)
+	if err != nil {
+		return ""
+	}
 	remotes, _ := w.git(ctx, nil, "config", "--get-regexp", `^remote\..*\.url$`) // there may be none
 	for line := range strings.Lines(remotes) {
-		_, path, ours := strings.Cut(strings.TrimSpace(line), "/git/")
+		_, address, _ := strings.Cut(strings.TrimSpace(line), " ")
+		remote, err := url.Parse(address)
+		if err != nil || !strings.EqualFold(remote.Host, ours.Host) {
+			continue
+		}
+		path, isRepository := strings.CutPrefix(remote.Path, "/git/")
 		name := strings.TrimSuffix(path, ".git")
-		if !ours || landfall.CheckAppName(name) != nil {
+		if !isRepository || landfall.CheckAppName(name) != nil {
 			continue
 		}
 		if app != "" && app != name {
@@ -141,8 +149,8 @@ func (w *worktree) pushedTo(ctx context.Context) (app string) {
 	return app
 }
 
-// ofFolder is get for a command on an app, which is the app of the work tree around the current folder when it is not
-// named.
+// ofFolder is get for a command that reads of an app. When it is not named, it is that of the work tree around the
+// current folder: the one in the App document, or that to which the work tree is pushed, or that of the top folder.
 func (c *Call) ofFolder(use, short, example string,
 	run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
 	return c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
@@ -151,7 +159,7 @@ func (c *Call) ofFolder(use, short, example string,
 		}
 		w, err := openWorktree(ctx)
 		if err == nil {
-			in["app"], err = w.app(ctx)
+			in["app"], err = w.app(cmp.Or(w.pushedTo(ctx, cl.URL), filepath.Base(w.top)))
 		}
 		if err != nil {
 			return Invalid("no app is named, and the folder does not say which: %s", landfall.MessageOf(err))
