@@ -37,16 +37,85 @@ func (c *Call) appCommand() *cobra.Command {
 	)
 }
 
-// get returns a command that talks to the server.
+// get returns a command that talks to the server. An app that it names, and what it names of one, may be written as
+// NAMESPACE/NAME.
 func (c *Call) get(use, short, example string,
 	run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
-	return c.Command(use, short, example, func(ctx context.Context, in Operands) error {
+	var qualified []string
+	if strings.Contains(use, "APP") {
+		qualified = []string{"app", "name"}
+	}
+	return c.asking(use, short, example, qualified, func(ctx context.Context, cl *client.Client, in Operands) error {
+		if in["namespace"] != "" && in["app"] != "" {
+			if _, err := appIn(ctx, cl, in["namespace"], in["app"]); err != nil {
+				return err
+			}
+		}
+		return run(ctx, cl, in)
+	})
+}
+
+// asking returns a command that talks to the server. Of the operands that may be written as NAMESPACE/NAME, run gets
+// the names, and in "namespace" what stood before them.
+func (c *Call) asking(use, short, example string, qualified []string,
+	run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
+	var cmd *cobra.Command
+	cmd = c.Command(use, short, example, func(ctx context.Context, in Operands) error {
 		cl, err := c.Client()
 		if err != nil {
 			return err
 		}
+		if err := splitNames(cmd, in, qualified); err != nil {
+			return err
+		}
 		return run(ctx, cl, in)
 	})
+	return cmd
+}
+
+// splitNames takes the namespace out of operands that are written as NAMESPACE/NAME, and adds it to them. Invalid when
+// two of them, or one and --namespace, say another.
+func splitNames(cmd *cobra.Command, in Operands, qualified []string) error {
+	said := "" // how the namespace was said
+	if f := cmd.Flags().Lookup("namespace"); f != nil && f.Changed {
+		in["namespace"], said = f.Value.String(), "--namespace "+f.Value.String()
+	}
+	for _, word := range qualified {
+		namespace, name, err := splitName(in[word])
+		if err != nil {
+			return err
+		}
+		if namespace == "" {
+			continue
+		}
+		if said != "" && namespace != in["namespace"] {
+			return Invalid("%s is of the namespace %s, and %s says another: leave one of them out", in[word], namespace, said)
+		}
+		in["namespace"], said, in[word] = namespace, in[word], name
+	}
+	return nil
+}
+
+// splitName splits what is written as NAMESPACE/NAME, or NAMESPACE/NAME:VERSION. Without a namespace it is all name.
+func splitName(written string) (namespace, name string, err error) {
+	if before, _, _ := strings.Cut(written, ":"); !strings.Contains(before, "/") {
+		return "", written, nil
+	}
+	ref, err := landfall.ParseReference(written)
+	if err != nil {
+		return "", "", Invalid("%q: %s", written, landfall.MessageOf(err))
+	}
+	return ref.Namespace, strings.TrimPrefix(written, ref.Namespace+"/"), nil
+}
+
+// appIn returns an app. NotFound when it is in another namespace.
+func appIn(ctx context.Context, cl *client.Client, namespace, name string) (app client.App, err error) {
+	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
+	if err == nil && app.Namespace != namespace {
+		err = landfall.Errorf("cli", landfall.NotFound, "there is no app %q in the namespace %q: it is in %q", name, namespace,
+			app.Namespace)
+	}
+	return app, err
 }
 
 // ask sends a request, and shows what the server answers.
@@ -75,11 +144,11 @@ func appPath(in Operands, below ...string) string {
 func (c *Call) appCreate() *cobra.Command {
 	var app client.NewApp
 	var passwordFile string
-	cmd := c.get("create NAME", "Make an app",
+	cmd := c.asking("create NAME", "Make an app",
 		"landfall app create shop\n"+
 			"landfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
-			app.Name = in["name"]
+		[]string{"name"}, func(ctx context.Context, cl *client.Client, in Operands) error {
+			app.Name, app.Namespace = in["name"], in["namespace"]
 			if err := cmp.Or(landfall.CheckAppName(app.Name), checkPreviews(app.Previews)); err != nil {
 				return err
 			}

@@ -88,21 +88,28 @@ func (c *Call) applyNow(ctx context.Context, cl *client.Client, w *worktree, app
 // applyTo returns the app to apply to, and makes it when it is not there.
 func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (app client.App, made bool,
 	err error) {
-	name := from.app
+	namespace, name, err := splitName(from.app)
+	if err != nil {
+		return app, false, err
+	}
 	if name == "" {
 		if name, err = w.app(filepath.Base(w.top)); err != nil {
 			return app, false, err
 		}
 	}
 	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
+	if err == nil && namespace != "" {
+		app, err = appIn(ctx, cl, namespace, name)
+		return app, false, err
+	}
 	if landfall.KindOf(err) != landfall.NotFound || from.dryRun {
 		return app, false, err
 	}
-	if err := c.checkNew(ctx, cl, w); err != nil {
+	if err := c.checkNew(ctx, cl, w, cmp.Or(namespace, landfall.DefaultNamespace)); err != nil {
 		return app, false, err // a name is reserved for good: not for an app that cannot be
 	}
 	fmt.Fprintf(c.Stderr, "making the app %s\n", printable(name))
-	err = cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Branch: from.branch}, &app)
+	err = cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Namespace: namespace, Branch: from.branch}, &app)
 	return app, err == nil, err
 }
 
@@ -170,7 +177,7 @@ func (c *Call) ofFolder(use, short, example string,
 
 // checkNew fails when the first apply to a new app would: its specs are wrong, files are missing, or what they declare
 // belongs to another app, as when the name of that one was mistyped.
-func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
+func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree, namespace string) error {
 	s, err := readSpec(w.top, spec.DefaultFolder)
 	if err != nil {
 		return err
@@ -191,7 +198,7 @@ func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) err
 		declared["package"] = append(declared["package"], p.Object)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(declared)) {
-		if err := checkFree(ctx, cl, kind, declared[kind]); err != nil {
+		if err := checkFree(ctx, cl, namespace, kind, declared[kind]); err != nil {
 			return err
 		}
 	}
@@ -199,8 +206,8 @@ func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) err
 }
 
 // checkFree fails when one of the functions or packages of a new app is another app's.
-func checkFree(ctx context.Context, cl *client.Client, kind string, declared []spec.Object) error {
-	units, err := client.List[client.Unit](ctx, cl, "/"+kind+"s", url.Values{"namespace": {landfall.DefaultNamespace}})
+func checkFree(ctx context.Context, cl *client.Client, namespace, kind string, declared []spec.Object) error {
+	units, err := client.List[client.Unit](ctx, cl, "/"+kind+"s", url.Values{"namespace": {namespace}})
 	if err != nil {
 		return err
 	}

@@ -107,8 +107,16 @@ func listed[T any](path string, names func(T) []string) proposal {
 	}
 }
 
-// references proposes names; after a colon, the versions of the one before it.
+// references proposes names; after a colon, the versions of the one before it. After a slash they are of the namespace
+// before it.
 func (k unitKind) references(ctx context.Context, cl *client.Client, in Operands, begun string) ([]string, error) {
+	if namespace, rest, ok := strings.Cut(begun, "/"); ok && !strings.Contains(namespace, ":") {
+		found, err := k.references(ctx, cl, Operands{"namespace": namespace}, rest)
+		for i := range found {
+			found[i] = namespace + "/" + found[i]
+		}
+		return found, err
+	}
 	name, _, ok := strings.Cut(begun, ":")
 	if !ok {
 		names := func(u client.Unit) []string { return []string{u.Name} }
@@ -203,6 +211,11 @@ func given(cmd *cobra.Command, words, args []string) Operands {
 	for _, word := range words {
 		if _, ok := in[word]; !ok && len(args) > 0 {
 			in[word], args = args[0], args[1:]
+		}
+	}
+	for _, word := range []string{"app", "name", "function"} {
+		if namespace, name, err := splitName(in[word]); err == nil && namespace != "" {
+			in["namespace"], in[word] = namespace, name
 		}
 	}
 	return in

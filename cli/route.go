@@ -78,6 +78,7 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 		if err != nil {
 			return app, err
 		}
+		namespace = cmp.Or(ref.Namespace, namespace)
 		functions, err := client.List[client.Unit](ctx, cl, "/functions", url.Values{"namespace": {namespace}})
 		if err != nil {
 			return app, err

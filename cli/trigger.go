@@ -160,7 +160,7 @@ func fnPath(namespace string, below ...string) string {
 func (c *Call) triggerCreate() *cobra.Command {
 	var t triggerFlags
 	var cmd *cobra.Command
-	cmd = c.getIn("create APP NAME", "Make a trigger of a function, and release the app with it",
+	cmd = c.get("create APP NAME", "Make a trigger of a function, and release the app with it",
 		"landfall trigger create shop hello --function hello --method GET --url /hello\n"+
 			"landfall trigger create shop hourly --function report --version 3 --cron '0 * * * *' --time-zone Europe/Berlin\n"+
 			"landfall trigger create shop nightly --tag nightly --cron '0 3 * * *'\n"+
@@ -188,6 +188,7 @@ func (c *Call) triggerCreate() *cobra.Command {
 	cmd.Flags().StringVar(&t.TimeZone, "time-zone", "", "time zone of the schedule (default UTC)")
 	cmd.Flags().StringVar(&t.Tag, "tag", "", "with --cron: a function tag, all of whose functions are called")
 	cmd.Flags().StringVar(&t.Topic, "topic", "", "topic of the app's queue")
+	cmd.Flags().String("namespace", "", "namespace of the app (default: the one that it is in)")
 	return cmd
 }
 

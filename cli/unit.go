@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -38,15 +39,16 @@ func (c *Call) unitCommand(k unitKind) *cobra.Command {
 	return cmd
 }
 
-// getIn is get for what is in a namespace: the command takes --namespace, and run gets it with the operands.
+// getIn is get for what is in a namespace: the command takes --namespace, or a name that is written as NAMESPACE/NAME,
+// and run gets the namespace with the operands.
 func (c *Call) getIn(use, short, example string,
 	run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
-	var namespace string
-	cmd := c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
-		in["namespace"] = namespace
-		return run(ctx, cl, in)
-	})
-	cmd.Flags().StringVar(&namespace, "namespace", landfall.DefaultNamespace, "namespace")
+	cmd := c.asking(use, short, example, []string{"app", "name", "function"},
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			in["namespace"] = cmp.Or(in["namespace"], landfall.DefaultNamespace)
+			return run(ctx, cl, in)
+		})
+	cmd.Flags().String("namespace", landfall.DefaultNamespace, "namespace")
 	return cmd
 }
 
