@@ -61,33 +61,39 @@ func releaseOf(g client.Group) string {
 	return strings.Join(words, ", ")
 }
 
+// versionDiff is what differs between two versions of an app.
+type versionDiff struct {
+	Units   []client.Change      `json:"units"`
+	Files   []client.ChangedFile `json:"files"`
+	Commits []client.Commit      `json:"commits"` // null where the server does not know them
+}
+
 // appDiff shows what differs between two versions: units, keys, files and commits.
 func (c *Call) appDiff(ctx context.Context, cl *client.Client, in Operands) error {
 	query := url.Values{"from": {in["a"]}, "to": {in["b"]}}
-	changes, err := client.List[client.Change](ctx, cl, appPath(in, "diff"), query)
-	if err != nil {
+	var d versionDiff
+	var err error
+	if d.Units, err = client.List[client.Change](ctx, cl, appPath(in, "diff"), query); err != nil {
 		return err
 	}
-	if c.output != "" {
-		return c.Print(changes, nil)
-	}
-	files, err := client.List[client.ChangedFile](ctx, cl, appPath(in, "diff", "files"), query)
-	if err != nil {
+	if d.Files, err = client.List[client.ChangedFile](ctx, cl, appPath(in, "diff", "files"), query); err != nil {
 		return err
 	}
-	commits, err := client.List[client.Commit](ctx, cl, appPath(in, "diff", "commits"), query)
+	d.Commits, err = client.List[client.Commit](ctx, cl, appPath(in, "diff", "commits"), query)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return err
 	}
 	unchanged := 0
-	printed := c.Print(changes, func(t *Table) {
+	printed := c.Print(d, func(t *Table) {
 		t.Row(changesHeading()...)
-		unchanged = showChanges(t, changes)
-		showKeys(t, changes)
-		showFiles(t, files)
-		showCommits(t, commits)
+		unchanged = showChanges(t, d.Units)
+		showKeys(t, d.Units)
+		showFiles(t, d.Files)
+		showCommits(t, d.Commits)
 	})
-	fmt.Fprintf(c.Stderr, "%s unchanged\n", landfall.Count(unchanged, "unit"))
+	if c.output == "" {
+		fmt.Fprintf(c.Stderr, "%s unchanged\n", landfall.Count(unchanged, "unit"))
+	}
 	if err != nil { // it was NotFound: only the process with the mirror knows them
 		fmt.Fprintf(c.Stderr, "the commits between the two are not known: %s\n", printable(landfall.MessageOf(err)))
 	}

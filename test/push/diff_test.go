@@ -42,7 +42,7 @@ func TestDiffCountsFiles(t *testing.T) {
 	}
 	out, _ = s.Run(r.Dir, "release", "diff", "shop", string(one), string(two), "-o", "json")
 	files := map[string]landfall.FileChange{}
-	for _, c := range testkit.Decode[[]client.Change](t, []byte(out)) {
+	for _, c := range testkit.Decode[struct{ Units []client.Change }](t, []byte(out)).Units {
 		if c.Files != nil {
 			files[c.Unit.String()] = *c.Files
 		}
