@@ -6,12 +6,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
@@ -110,7 +112,11 @@ func (c *Call) Tree() *cobra.Command {
 				"bool": "true or false", "duration": "a time such as 30s, 5m or 1h"}[cmd.Flags().Lookup(wrong[2]).Value.Type()]
 			return Invalid("--%s is %s; right would be %s", wrong[2], wrong[1], cmp.Or(right, "another value"))
 		}
-		return Invalid("%v; see: %s --help", err, cmd.CommandPath())
+		hint := ""
+		if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
+			hint = nearFlag(cmd, name)
+		}
+		return Invalid("%v; %ssee: %s --help", err, hint, cmd.CommandPath())
 	})
 	c.complete(root)
 	root.InitDefaultHelpCmd()
@@ -121,6 +127,18 @@ func (c *Call) Tree() *cobra.Command {
 		}
 	}
 	return root
+}
+
+// nearFlag asks for the flag of a command that may have been meant by one that it does not have.
+func nearFlag(cmd *cobra.Command, name string) string {
+	known := map[string]bool{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = !f.Hidden })
+	maps.DeleteFunc(known, func(_ string, shown bool) bool { return !shown })
+	near := spec.Nearest(name, known)
+	if near == "" {
+		return ""
+	}
+	return "did you mean --" + near + "? "
 }
 
 // wrongValue is what the library says of a flag whose value is of another type: the value, and the flag's name.
@@ -220,7 +238,13 @@ func (c *Call) Command(use, short, example string, run func(ctx context.Context,
 		if len(args) > 0 {
 			return Invalid("what is %q? %s", args[0], dashes(cmd, args[0])+cmd.UseLine())
 		}
-		c.chosen = func(ctx context.Context) error { return run(ctx, in) }
+		c.chosen = func(ctx context.Context) error {
+			err := run(ctx, in)
+			if landfall.Is(err, landfall.NotFound) {
+				return c.meant(ctx, cmd, in, err)
+			}
+			return err
+		}
 		return nil
 	}
 	return cmd

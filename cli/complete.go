@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/spec"
 )
 
 // A proposal is what there is for an operand on a server, each with a word about it after a tab. None is no error.
@@ -258,4 +261,98 @@ func (c *Call) propose(cmd *cobra.Command, word string, in Operands, begun strin
 		}
 	}
 	return all, none
+}
+
+// meant adds to an error of something that is not there which other name may have been meant: a near one of those that
+// completion proposes for the first operand or flag that is none of them.
+func (c *Call) meant(ctx context.Context, cmd *cobra.Command, in Operands, notFound error) error {
+	cl, err := c.Client()
+	if err != nil {
+		return notFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	written := wordsOf(cmd, in)
+	in = maps.Clone(in)
+	for _, name := range []string{"app", "function", "pkg"} { // of which the others are
+		if f := cmd.Flags().Lookup(name); f != nil && in[name] == "" {
+			in[name] = f.Value.String()
+		}
+	}
+	for _, given := range written {
+		near := nearName(ctx, cl, proposalFor(cmd, given.word), in, given.written)
+		if near != "" && !strings.Contains(landfall.MessageOf(notFound), strconv.Quote(near)) {
+			return landfall.Wrapf("cli", landfall.NotFound, notFound, "%s; did you mean %q?", landfall.MessageOf(notFound), near)
+		}
+	}
+	return notFound
+}
+
+// givenWord is what was written for an operand or a flag.
+type givenWord struct{ word, written string }
+
+// wordsOf returns what was written for a command: the namespace, the operands in their order, and the flags.
+func wordsOf(cmd *cobra.Command, in Operands) []givenWord {
+	all := []givenWord{{"namespace", in["namespace"]}}
+	for _, operand := range strings.Fields(cmd.Use)[1:] {
+		word := strings.ToLower(strings.Trim(operand, "[]"))
+		all = append(all, givenWord{word, in[word]})
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Changed {
+			return
+		}
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			if _, isOperand := in[f.Name]; !isOperand {
+				all = append(all, givenWord{f.Name, value})
+			}
+		}
+	})
+	return all
+}
+
+// nearName returns the name of what is proposed that is near to a written one, and nothing when that is there itself.
+// Of a reference it compares the name, and then the version.
+func nearName(ctx context.Context, cl *client.Client, p proposal, in Operands, written string) string {
+	if p == nil || written == "" || isNumber(written) {
+		return ""
+	}
+	name, selector, isReference := strings.Cut(written, ":")
+	known := proposed(ctx, cl, p, in, name)
+	switch {
+	case !known[name]:
+		near := spec.Nearest(name, known)
+		if near != "" && isReference {
+			near += ":" + selector
+		}
+		return near
+	case !isReference || isNumber(selector):
+		return ""
+	}
+	known = proposed(ctx, cl, p, in, written)
+	if known[written] || known[name] { // no references are proposed
+		return ""
+	}
+	return spec.Nearest(written, known)
+}
+
+// proposed returns the names that are proposed.
+func proposed(ctx context.Context, cl *client.Client, p proposal, in Operands, begun string) map[string]bool {
+	found, _ := p(ctx, cl, maps.Clone(in), begun)
+	known := map[string]bool{}
+	for _, one := range found {
+		name, _, _ := strings.Cut(one, "\t")
+		known[name] = true
+	}
+	return known
+}
+
+// isNumber reports whether a selector is the number of a version, to which each other one is near.
+func isNumber(selector string) bool {
+	_, err := strconv.Atoi(selector)
+	return err == nil
 }
