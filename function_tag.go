@@ -9,6 +9,7 @@ type FunctionTag struct {
 	Functions []TaggedFunction `json:"functionref"` // by name
 	Moved     time.Time        `json:"moved"`
 	Actor     string           `json:"actor"` // who moved it last
+	Reason    string           `json:"-"`     // why, where it is moved; its moves say it
 	// where the spec of production declares it, such as specs/app.yaml:12; empty: a person made it
 	Declared string `json:"declared,omitempty"`
 	App      string `json:"-"` // the id of the app whose spec that is

@@ -41,6 +41,7 @@ type AliasPath struct {
 type Pointing struct {
 	Version string         `json:"version,omitempty" doc:"uid, number, label, alias, latest or live"`
 	Weights map[string]int `json:"weights,omitempty" doc:"in place of version: two versions, and how many percent of the calls each gets"`
+	Reason  string         `json:"reason,omitempty" maxLength:"500" doc:"kept in the history"`
 	Sticky  *string        `json:"sticky,omitempty" doc:"what keeps a client on one of the two: cookie, cookie:NAME or header:NAME; empty: each call is drawn by itself; absent: as it is"`
 }
 
@@ -122,7 +123,7 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 	if err != nil {
 		return nil, err
 	}
-	p.Actor, p.At = caller(ctx).Name, u.now()
+	p.Actor, p.Reason, p.At = caller(ctx).Name, to.Reason, u.now()
 	if p.Create && mayBeMade(ctx) {
 		if there, err := u.DB.Alias(ctx, row.ID, p.Name); err == nil && isOurs(ctx, p.Actor, there.Moved) {
 			return answer(there, nil)
@@ -136,7 +137,10 @@ func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing,
 	return answer(alias, err)
 }
 
-func (u units) deleteAlias(ctx context.Context, row store.Unit, in *AliasPath) (*struct{}, error) {
+func (u units) deleteAlias(ctx context.Context, row store.Unit, in *struct {
+	AliasPath
+	MoveReason
+}) (*struct{}, error) {
 	if in.Alias == landfall.Latest {
 		return nil, landfall.Errorf("api", landfall.Invalid,
 			"latest is the version that was made last, and cannot be deleted")
@@ -152,7 +156,8 @@ func (u units) deleteAlias(ctx context.Context, row store.Unit, in *AliasPath) (
 		if err != nil {
 			return err
 		}
-		return versioning.RemoveAlias(ctx, tx, row, in.Alias, caller(ctx).Name, u.Now())
+		return versioning.RemoveAlias(ctx, tx, row, in.Alias,
+			store.AliasMove{Actor: caller(ctx).Name, Reason: in.Reason, At: u.Now()})
 	})
 }
 
@@ -222,8 +227,22 @@ func (u units) aliasMoves(ctx context.Context, row store.Unit, in *struct {
 	moves, err := u.DB.AliasMoves(ctx, row.ID, in.Alias, before, in.Limit+1)
 	part := pageOf(moves, in.Limit, func(m store.AliasMove) string { return strconv.FormatInt(m.ID, 10) })
 	shown := listOf(part.Items, func(m store.AliasMove) client.AliasMove {
-		return client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, Reason: m.Reason, At: m.At}
+		return client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, Reason: reasonOf(m), At: m.At}
 	})
 	shown.Next = part.Next
 	return answer(shown, err)
+}
+
+// MoveReason says why a pointer is removed.
+type MoveReason struct {
+	Reason string `query:"reason" maxLength:"500" doc:"kept in the history"`
+}
+
+// reasonOf returns why an alias or a function tag moved; who did it, where nobody said why.
+func reasonOf(m store.AliasMove) string {
+	done := "set by "
+	if m.To == "" {
+		done = "removed by "
+	}
+	return cmp.Or(m.Reason, done+m.Actor)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -20,6 +22,8 @@ func (a *api) registerFunctionTags(h huma.API) {
 	registerOn(a, h, reading("show-function-tag", one, "One function tag"), a.functionTag)
 	registerOn(a, h, deploying("update-function-tag", http.MethodPut, one,
 		"Let a function tag name other versions, and no others"), a.updateFunctionTag)
+	register(h, reading("list-moves-of-function-tag", one+"/moves",
+		"Every move of what a function tag names, newest first"), a.functionTagMoves)
 	registerOn(a, h, deploying("delete-function-tag", http.MethodDelete, one,
 		"Remove a function tag; the versions stay").answering(http.StatusNoContent), a.deleteFunctionTag)
 }
@@ -92,6 +96,7 @@ func (a *api) functionTag(_ context.Context, t client.FunctionTag,
 // Tagging is what a function tag is to name.
 type Tagging struct {
 	Functions []string `json:"functions" minItems:"1" doc:"NAME or NAME:VERSION of each function; without a version the latest"`
+	Reason    string   `json:"reason,omitempty" maxLength:"500" doc:"kept in the history"`
 }
 
 func (a *api) createFunctionTag(ctx context.Context, in *struct {
@@ -102,7 +107,7 @@ func (a *api) createFunctionTag(ctx context.Context, in *struct {
 		Name string `json:"name"`
 	}
 }) (*body[client.FunctionTag], error) {
-	return a.setFunctionTag(ctx, in.Body.Functions,
+	return a.setFunctionTag(ctx, in.Body.Tagging,
 		versioning.NewFunctionTag{Namespace: in.Namespace, Name: in.Body.Name, Create: true})
 }
 
@@ -110,14 +115,13 @@ func (a *api) updateFunctionTag(ctx context.Context, _ client.FunctionTag, in *s
 	FunctionTagPath
 	Body Tagging
 }) (*body[client.FunctionTag], error) {
-	return a.setFunctionTag(ctx, in.Body.Functions,
-		versioning.NewFunctionTag{Namespace: in.Namespace, Name: in.Tag})
+	return a.setFunctionTag(ctx, in.Body, versioning.NewFunctionTag{Namespace: in.Namespace, Name: in.Tag})
 }
 
-func (a *api) setFunctionTag(ctx context.Context, functions []string,
+func (a *api) setFunctionTag(ctx context.Context, to Tagging,
 	n versioning.NewFunctionTag) (*body[client.FunctionTag], error) {
 	u := units{a, landfall.FunctionUnit}
-	for _, written := range functions {
+	for _, written := range to.Functions {
 		ref, err := landfall.ParseReference(written)
 		if err != nil {
 			return nil, err
@@ -133,10 +137,36 @@ func (a *api) setFunctionTag(ctx context.Context, functions []string,
 			return answer(there, nil)
 		}
 	}
-	n.Actor = caller(ctx).Name
+	n.Actor, n.Reason = caller(ctx).Name, to.Reason
 	return answer(a.Editor.SetFunctionTag(ctx, n, mayTag(ctx)))
 }
 
-func (a *api) deleteFunctionTag(ctx context.Context, _ client.FunctionTag, in *FunctionTagPath) (*struct{}, error) {
-	return nil, a.Editor.DeleteFunctionTag(ctx, in.Namespace, in.Tag, mayTag(ctx))
+func (a *api) deleteFunctionTag(ctx context.Context, _ client.FunctionTag, in *struct {
+	FunctionTagPath
+	MoveReason
+}) (*struct{}, error) {
+	return nil, a.Editor.DeleteFunctionTag(ctx, in.Namespace, in.Tag, a.mover(ctx, in.Reason, ""), mayTag(ctx))
+}
+
+// functionTagMoves lists the moves of a function tag, also of one that is gone, of the functions that the request's
+// token may read.
+func (a *api) functionTagMoves(ctx context.Context, in *struct {
+	FunctionTagPath
+	Paging
+}) (*body[page[client.FunctionTagMove]], error) {
+	before, err := numberCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	moves, err := a.DB.FunctionTagMoves(ctx, in.Namespace, in.Tag, before, in.Limit+1)
+	part := pageOf(moves, in.Limit, func(m store.FunctionTagMove) string { return strconv.FormatInt(m.ID, 10) })
+	part.Items = slices.DeleteFunc(part.Items, func(m store.FunctionTagMove) bool {
+		return !caller(ctx).Allows(landfall.ScopeRead, m.App)
+	})
+	shown := listOf(part.Items, func(m store.FunctionTagMove) client.FunctionTagMove {
+		return client.FunctionTagMove{Function: m.Function, AliasMove: client.AliasMove{From: m.From, To: m.To,
+			Actor: m.Actor, Reason: reasonOf(m.AliasMove), At: m.At}}
+	})
+	shown.Next = part.Next
+	return answer(shown, err)
 }

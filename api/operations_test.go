@@ -221,6 +221,7 @@ func rows() []row {
 		{id: "show-canary", scope: read, says: `"verdict":"start"`, lost: []string{"app", "canary"}},
 		{id: "delete-canary", scope: deploying, status: gone, lost: []string{"app", "canary"}},
 		{id: "list-moves-of-alias", scope: read, says: `"actor":"ada"`, lost: []string{"name"}, other: hidden},
+		{id: "list-moves-of-function-tag", scope: read, with: "tag=morning", says: `"function":"hello"`, other: seen},
 		{id: "list-function-tags", scope: read, says: `"name":"morning"`, other: seen},
 		{
 			id: "create-function-tag", scope: deploying, status: created, body: `{"name":"evening","functions":["hello:1"]}`,

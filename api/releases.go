@@ -389,12 +389,15 @@ func (a *api) tag(ctx context.Context, app landfall.App, in *struct {
 	})
 }
 
-func (a *api) untag(ctx context.Context, app landfall.App, in *TagPath) (*body[client.App], error) {
+func (a *api) untag(ctx context.Context, app landfall.App, in *struct {
+	TagPath
+	MoveReason
+}) (*body[client.App], error) {
 	return a.move(ctx, app, func(tx *store.Tx, app *landfall.App) error {
 		if in.Tag == landfall.LivePointer {
 			return landfall.Errorf("api", landfall.Conflict, "live cannot be removed; make another release live")
 		}
-		removed, err := deploy.RemoveTag(ctx, tx, app.ID, in.Tag, a.mover(ctx, "", "untagged"))
+		removed, err := deploy.RemoveTag(ctx, tx, app.ID, in.Tag, a.mover(ctx, in.Reason, "untagged"))
 		if err == nil && !removed {
 			return landfall.Errorf("api", landfall.NotFound, "there is no tag %q", in.Tag)
 		}

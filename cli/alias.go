@@ -21,7 +21,7 @@ func (c *Call) aliasCommand() *cobra.Command {
 				"landfall function alias create --name hello --alias qa --version v1.0.1\n"+
 				"landfall function alias create hello canary --weights 3=90,4=10 --sticky header:X-User"),
 		c.aliasSet(http.MethodPut, "update", "Let an alias point to another version, or to two with weights",
-			"landfall function alias update hello prod 4\n"+
+			"landfall function alias update hello prod 4 --reason 'the checkout is repaired'\n"+
 				"landfall function alias update --name hello --alias qa --version v1.0.2\n"+
 				"landfall function alias update hello canary --weights 3=50,4=50"))
 }
@@ -56,20 +56,33 @@ func (c *Call) aliasHistory() *cobra.Command {
 		})
 }
 
+// flagReason gives a command the flag that says why it moves a pointer.
+func flagReason(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "why; it is kept in the history")
+}
+
+// removed returns the query that says in which namespace something is removed, and why.
+func removed(in Operands, reason string) string {
+	return queryOf(map[string]string{"namespace": in["namespace"], "reason": reason}).Encode()
+}
+
 func (c *Call) aliasDelete() *cobra.Command {
-	return c.getIn("delete NAME ALIAS", "Remove an alias; its versions stay",
+	var reason string
+	cmd := c.getIn("delete NAME ALIAS", "Remove an alias; its versions stay",
 		"landfall function alias delete --name hello --alias qa",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			err := cl.Do(ctx, http.MethodDelete, aliasPath(in, in["alias"])+"?"+ofNamespace(in).Encode(), nil, nil)
+			err := cl.Do(ctx, http.MethodDelete, aliasPath(in, in["alias"])+"?"+removed(in, reason), nil, nil)
 			if err != nil {
 				return err
 			}
 			return c.printDeleted("alias", in["name"]+":"+in["alias"])
 		})
+	flagReason(cmd, &reason)
+	return cmd
 }
 
 func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
-	var weights, sticky string
+	var weights, sticky, reason string
 	var cmd *cobra.Command
 	cmd = c.getIn(verb+" NAME ALIAS [VERSION]", short, example,
 		func(ctx context.Context, cl *client.Client, in Operands) error {
@@ -77,8 +90,9 @@ func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
 				Alias   string         `json:"alias,omitempty"`
 				Version string         `json:"version,omitempty"`
 				Weights map[string]int `json:"weights,omitempty"`
+				Reason  string         `json:"reason,omitempty"`
 				Sticky  *string        `json:"sticky,omitempty"`
-			}{Version: in["version"]}
+			}{Version: in["version"], Reason: reason}
 			if cmd.Flags().Changed("sticky") {
 				body.Sticky = &sticky
 			}
@@ -104,6 +118,7 @@ func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
 	cmd.Flags().StringVar(&weights, "weights", "", "two versions and how many percent of the calls each gets: v1=90,v2=10")
 	cmd.Flags().StringVar(&sticky, "sticky", "",
 		"what keeps a client on one of the two: cookie, cookie:NAME or header:NAME; an empty one ends that")
+	flagReason(cmd, &reason)
 	return cmd
 }
 

@@ -31,12 +31,7 @@ func (c *Call) releaseCommand() *cobra.Command {
 		c.get("hold APP", "Keep live where it is: pushes make releases, but do not move it", "landfall release hold shop",
 			c.hold(true)),
 		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
-		c.get("tag APP RELEASE TAG", "Make a tag name a release: it does not expire, and answers at the tag's address",
-			"landfall release tag shop owf2k7qa beta", c.moveTag),
-		c.get("untag APP TAG", "Remove a tag", "landfall release untag shop beta",
-			func(ctx context.Context, cl *client.Client, in Operands) error {
-				return c.move(ctx, cl, http.MethodDelete, appPath(in, "tags", in["tag"]), nil)
-			}),
+		c.releaseTag(), c.releaseUntag(),
 		c.releaseExpire(), c.releaseExport(), c.releaseImport(), c.releaseCanary(),
 		c.get("diff APP A B", "Show what differs between two releases", "landfall release diff shop owf2k7qa live",
 			c.appDiff),
@@ -220,11 +215,33 @@ func showPointers(t *Table, app client.App) {
 	t.field("url", app.URL)
 }
 
+func (c *Call) releaseTag() *cobra.Command {
+	var reason string
+	cmd := c.get("tag APP RELEASE TAG",
+		"Make a tag name a release: it does not expire, and answers at the tag's address",
+		"landfall release tag shop owf2k7qa beta", func(ctx context.Context, cl *client.Client, in Operands) error {
+			return c.moveTag(ctx, cl, in, reason)
+		})
+	flagReason(cmd, &reason)
+	return cmd
+}
+
+func (c *Call) releaseUntag() *cobra.Command {
+	var reason string
+	cmd := c.get("untag APP TAG", "Remove a tag", "landfall release untag shop beta",
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			return c.move(ctx, cl, http.MethodDelete, appPath(in, "tags", in["tag"])+"?"+
+				queryOf(map[string]string{"reason": reason}).Encode(), nil)
+		})
+	flagReason(cmd, &reason)
+	return cmd
+}
+
 // moveTag makes a tag name a release, and shows where it answers.
-func (c *Call) moveTag(ctx context.Context, cl *client.Client, in Operands) error {
+func (c *Call) moveTag(ctx context.Context, cl *client.Client, in Operands, reason string) error {
 	var app client.App
-	if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", in["tag"]), pointer{Release: in["release"]},
-		&app); err != nil {
+	to := pointer{Release: in["release"], Reason: reason}
+	if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", in["tag"]), to, &app); err != nil {
 		return err
 	}
 	address, err := url.Parse(app.URL)
@@ -249,7 +266,7 @@ func (c *Call) releaseMove(operation, use, short, example string) *cobra.Command
 		cmd.Flags().StringVar(&group, "group", "",
 			"an app version, all units of which are in force then; its release is made accessible if it has expired")
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
+	flagReason(cmd, &reason)
 	return cmd
 }
 

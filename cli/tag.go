@@ -21,11 +21,12 @@ func (c *Call) tagCommand() *cobra.Command {
 			"landfall tag create nightly --function hello:2 --function bar:v1"),
 		c.tagSet(http.MethodPut, "update", "Let a function tag name other versions, and no others",
 			"landfall tag update nightly --function hello:3 --function bar:v1"),
-		c.tagList(), c.tagShow(), c.tagDelete())
+		c.tagList(), c.tagShow(), c.tagHistory(), c.tagDelete())
 }
 
 func (c *Call) tagSet(method, verb, short, example string) *cobra.Command {
 	var functions []string
+	var reason string
 	cmd := c.getIn(verb+" NAME", short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
 		if len(functions) == 0 {
 			return Invalid("which functions should %s name? give --function NAME:VERSION for each", in["name"])
@@ -33,7 +34,8 @@ func (c *Call) tagSet(method, verb, short, example string) *cobra.Command {
 		body := struct {
 			Name      string   `json:"name,omitempty"`
 			Functions []string `json:"functions"`
-		}{Functions: functions}
+			Reason    string   `json:"reason,omitempty"`
+		}{Functions: functions, Reason: reason}
 		path := functionTagsPath + pathOf(in["name"])
 		if method == http.MethodPost {
 			body.Name, path = in["name"], functionTagsPath
@@ -42,7 +44,20 @@ func (c *Call) tagSet(method, verb, short, example string) *cobra.Command {
 	})
 	cmd.Flags().StringArrayVar(&functions, "function", nil,
 		"function that it names, or NAME:VERSION (default: the latest version); once for each")
+	flagReason(cmd, &reason)
 	return cmd
+}
+
+func (c *Call) tagHistory() *cobra.Command {
+	return c.getIn("history NAME", "Show what a function tag named, newest first", "landfall tag history nightly",
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			path := functionTagsPath + pathOf(in["name"], "moves")
+			moves, err := client.List[client.FunctionTagMove](ctx, cl, path, ofNamespace(in))
+			heading := []string{"AT", "FUNCTION", "FROM", "TO", "BY", "WHY"}
+			return printRows(c, moves, err, heading, func(m client.FunctionTagMove) []string {
+				return []string{Local(m.At), m.Function, m.From, m.To, m.Actor, m.Reason}
+			})
+		})
 }
 
 func (c *Call) tagList() *cobra.Command {
@@ -69,14 +84,17 @@ func (c *Call) tagShow() *cobra.Command {
 }
 
 func (c *Call) tagDelete() *cobra.Command {
-	return c.getIn("delete NAME", "Remove a function tag; the versions stay", "landfall tag delete nightly",
+	var reason string
+	cmd := c.getIn("delete NAME", "Remove a function tag; the versions stay", "landfall tag delete nightly",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			path := functionTagsPath + pathOf(in["name"])
-			if err := cl.Do(ctx, http.MethodDelete, path+"?"+ofNamespace(in).Encode(), nil, nil); err != nil {
+			if err := cl.Do(ctx, http.MethodDelete, path+"?"+removed(in, reason), nil, nil); err != nil {
 				return err
 			}
 			return c.printDeleted("function tag", in["name"])
 		})
+	flagReason(cmd, &reason)
+	return cmd
 }
 
 func (c *Call) showTag(t client.FunctionTag) error {

@@ -246,15 +246,15 @@ func (u *RefUpdate) drop(ctx context.Context, d dropped, by Mover) (err error) {
 	u.notes = append(u.notes, note)
 	switch {
 	case d.tag.Name != "" && d.held != "":
-		d.tag.Declared, d.tag.App = "", ""
+		d.tag.Declared, d.tag.App, d.tag.Reason = "", "", by.Reason
 		return u.Tx.PutFunctionTag(ctx, d.tag)
 	case d.tag.Name != "":
-		return u.Tx.DeleteFunctionTag(ctx, u.App.Namespace, d.tag.Name)
+		return u.Tx.DeleteFunctionTag(ctx, u.App.Namespace, d.tag.Name, by.ofName())
 	case d.held != "":
 		d.alias.Declared = ""
 		return u.Tx.PutAlias(ctx, d.row.ID, d.alias)
 	}
-	return versioning.RemoveAlias(ctx, u.Tx, d.row, d.alias.Name, by.Actor, by.At)
+	return versioning.RemoveAlias(ctx, u.Tx, d.row, d.alias.Name, by.ofName())
 }
 
 // CheckNewAliases fails with Invalid or Conflict when a function of an app cannot have the aliases that units of it
@@ -344,8 +344,9 @@ func (u *RefUpdate) declareAlias(ctx context.Context, unit store.GroupUnit, by M
 	if err := u.Tx.PutAlias(ctx, function, a); err != nil {
 		return err
 	}
-	return u.Tx.CreateAliasMove(ctx, function,
-		store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: by.Actor, At: by.At})
+	move := by.ofName()
+	move.Alias, move.From, move.To = a.Name, old.String(), a.String()
+	return u.Tx.CreateAliasMove(ctx, function, move)
 }
 
 // declareTag lets a function tag be as a unit declares it, unless it is another app's.
@@ -359,7 +360,7 @@ func (u *RefUpdate) declareTag(ctx context.Context, unit store.GroupUnit, by Mov
 		return err
 	}
 	t := landfall.FunctionTag{Namespace: u.App.Namespace, Name: declared.Name, Declared: unit.Declared, App: u.App.ID,
-		Moved: by.At, Actor: by.Actor}
+		Moved: by.At, Actor: by.Actor, Reason: by.Reason}
 	for _, ref := range declared.Functions {
 		f, err := u.meant(ctx, ref)
 		if err != nil {

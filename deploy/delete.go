@@ -156,18 +156,19 @@ func (d *deletion) find(
 // carryOut deletes what was found.
 func (editor *Editor) carryOut(ctx context.Context, tx *store.Tx, d deletion) error {
 	now := editor.Now()
+	by := store.AliasMove{Actor: d.actor, Reason: "the function was deleted", At: now}
 	for _, release := range d.Releases {
 		if err := Expire(ctx, tx, d.app, release, now); err != nil {
 			return err
 		}
 	}
 	for _, a := range d.Aliases {
-		if err := versioning.RemoveAlias(ctx, tx, d.row, a.Selector, d.actor, now); err != nil {
+		if err := versioning.RemoveAlias(ctx, tx, d.row, a.Selector, by); err != nil {
 			return err
 		}
 	}
 	if d.whole {
-		if _, err := versioning.Untag(ctx, tx, d.row); err != nil {
+		if _, err := versioning.Untag(ctx, tx, d.row, by); err != nil {
 			return err
 		}
 		if _, err := ShowFunctionTags(ctx, tx, d.row.Namespace, d.Tags...); err != nil {

@@ -45,8 +45,9 @@ func (editor *Editor) SetFunctionTag(ctx context.Context, n versioning.NewFuncti
 }
 
 // DeleteFunctionTag removes a function tag. The versions stay. NotFound when there is none; Conflict when a spec
-// declares it, or while a trigger of a live release leads to it; and the errors of allowed, for what it names.
-func (editor *Editor) DeleteFunctionTag(ctx context.Context, namespace, name string, allowed Allowed) error {
+// declares it, or while a trigger of a live release leads to it; and the errors of allowed, for what it names. by says who removes it, and why.
+func (editor *Editor) DeleteFunctionTag(ctx context.Context, namespace, name string, by Mover,
+	allowed Allowed) error {
 	return editor.changeFunctionTag(ctx, namespace, name, func(tx *store.Tx) error {
 		t, err := versioning.FunctionTagOf(ctx, tx, namespace, name)
 		if err != nil {
@@ -61,7 +62,7 @@ func (editor *Editor) DeleteFunctionTag(ctx context.Context, namespace, name str
 		if err := checkNotLive(ctx, tx, namespace, name); err != nil {
 			return err
 		}
-		return tx.DeleteFunctionTag(ctx, namespace, name)
+		return tx.DeleteFunctionTag(ctx, namespace, name, by.ofName())
 	})
 }
 
@@ -148,7 +149,7 @@ func TagVersions(ctx context.Context, tx *store.Tx, units []store.GroupUnit,
 			return err
 		}
 		row := store.Unit{ID: u.UnitID, Unit: u.Unit, Namespace: v.Namespace, App: v.App}
-		if err := versioning.AddToFunctionTag(ctx, tx, row, v, tag, by.Actor, by.At); err != nil {
+		if err := versioning.AddToFunctionTag(ctx, tx, row, v, tag, by.ofName()); err != nil {
 			return err
 		}
 		if _, err := ShowFunctionTags(ctx, tx, v.Namespace, tag); err != nil {

@@ -19,6 +19,11 @@ type Mover struct {
 	rollback bool // live goes back in its history
 }
 
+// ofName is the same for a move of an alias or a function tag.
+func (by Mover) ofName() store.AliasMove {
+	return store.AliasMove{Actor: by.Actor, Reason: by.Reason, At: by.At}
+}
+
 // Create makes a group version reachable, or reachable again. For a release that is accessible already, it can only
 // change the line from preview to production. Conflict when a secret that it needs was revoked or deleted, or when it
 // asks for more than the plan of the namespace has.

@@ -566,7 +566,8 @@ func (w *installation) makeNames(ctx context.Context, tx *store.Tx, units []stor
 			}
 			continue
 		}
-		n := versioning.NewFunctionTag{Namespace: w.app.Namespace, Name: t.Name, Create: true, Actor: w.actor, At: w.Now()}
+		n := versioning.NewFunctionTag{Namespace: w.app.Namespace, Name: t.Name, Create: true, Actor: w.actor,
+			Reason: reason, At: w.Now()}
 		for _, f := range t.Functions {
 			n.Functions = append(n.Functions, landfall.Reference{Name: f.Name, Selector: here(f.Name, f.UID)})
 		}

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
 
 	"landfall.dev/landfall"
 )
@@ -54,6 +57,10 @@ func (q queries) TagsOfUnit(ctx context.Context, unit string) ([]string, error) 
 // PutFunctionTag stores a function tag, new or moved: from now on it names these versions, which must be there.
 func (tx *Tx) PutFunctionTag(ctx context.Context, t landfall.FunctionTag) error {
 	const op landfall.Op = "store.PutFunctionTag"
+	by := AliasMove{Actor: t.Actor, Reason: t.Reason, At: t.Moved}
+	if err := tx.recordTag(ctx, t.Namespace, t.Name, t.Functions, by); err != nil {
+		return err
+	}
 	err := tx.exec(ctx, op, `INSERT INTO function_tags (namespace, name, declared, app, moved, actor)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (namespace, name) DO UPDATE SET declared = excluded.declared,
 		app = excluded.app, moved = excluded.moved, actor = excluded.actor`,
@@ -79,13 +86,78 @@ func (tx *Tx) dropEntries(ctx context.Context, namespace, tag string) error {
 		namespace, tag)
 }
 
-// UntagUnit takes a function out of all function tags. The tags stay.
-func (tx *Tx) UntagUnit(ctx context.Context, unit string) error {
-	return tx.exec(ctx, "store.UntagUnit", `DELETE FROM function_tag_entries WHERE unit = $1`, unit)
+// recordTag records what a function tag names from now on of the functions of which it is not what it named.
+func (tx *Tx) recordTag(ctx context.Context, namespace, tag string, now []landfall.TaggedFunction,
+	by AliasMove) error {
+	was, err := tx.taggedFunctions(ctx, namespace, tag)
+	if err != nil {
+		return err
+	}
+	uidIn := func(functions []landfall.TaggedFunction, unit string) string {
+		at := slices.IndexFunc(functions, func(f landfall.TaggedFunction) bool { return f.Unit == unit })
+		if at < 0 {
+			return ""
+		}
+		return string(functions[at].UID)
+	}
+	seen := map[string]bool{}
+	for _, f := range slices.Concat(was, now) {
+		by.Alias, by.From, by.To = tagPointer(tag), uidIn(was, f.Unit), uidIn(now, f.Unit)
+		if seen[f.Unit] || by.From == by.To {
+			continue
+		}
+		seen[f.Unit] = true
+		if err := tx.CreateAliasMove(ctx, f.Unit, by); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// DeleteFunctionTag removes a function tag. The versions stay.
-func (tx *Tx) DeleteFunctionTag(ctx context.Context, namespace, name string) error {
+// tagPointer is what a function tag is called among the names that moved of a function. No alias is called so.
+func tagPointer(tag string) string { return "tag " + tag }
+
+// FunctionTagMove is one move of what a function tag names of a function.
+type FunctionTagMove struct {
+	AliasMove
+
+	Function string
+	App      string // of the function
+}
+
+// FunctionTagMoves returns the moves of a function tag whose ID is less than before, newest first; for 0 the newest.
+func (q queries) FunctionTagMoves(ctx context.Context, namespace, tag string, before int64,
+	limit int) ([]FunctionTagMove, error) {
+	return list(ctx, q, "store.FunctionTagMoves", func(row scanner) (FunctionTagMove, error) {
+		var m FunctionTagMove
+		var at int64
+		err := row.Scan(&m.ID, &m.From, &m.To, &m.Actor, &at, &m.Reason, &m.Function, &m.App)
+		m.Alias, m.At = tag, timeOf(at)
+		return m, err
+	}, `SELECT m.id, m.moved_from, m.moved_to, m.actor, m.at, m.reason, u.name, u.app FROM units u
+		JOIN alias_moves m ON m.unit = u.id WHERE u.namespace = $1 AND u.kind = 'function' AND m.alias = $2 AND m.id < $3
+		ORDER BY m.id DESC LIMIT $4 + 0`, namespace, tagPointer(tag), cmp.Or(before, math.MaxInt64), limit)
+}
+
+// UntagUnit takes a function out of a function tag. The tag stays.
+func (tx *Tx) UntagUnit(ctx context.Context, namespace, tag, unit string, by AliasMove) error {
+	named, err := tx.taggedFunctions(ctx, namespace, tag)
+	if err != nil {
+		return err
+	}
+	named = slices.DeleteFunc(named, func(f landfall.TaggedFunction) bool { return f.Unit == unit })
+	if err := tx.recordTag(ctx, namespace, tag, named, by); err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.UntagUnit", `DELETE FROM function_tag_entries WHERE namespace = $1 AND tag = $2 AND unit = $3`,
+		namespace, tag, unit)
+}
+
+// DeleteFunctionTag removes a function tag. The versions stay. by says who removes it, why and when.
+func (tx *Tx) DeleteFunctionTag(ctx context.Context, namespace, name string, by AliasMove) error {
+	if err := tx.recordTag(ctx, namespace, name, nil, by); err != nil {
+		return err
+	}
 	if err := tx.dropEntries(ctx, namespace, name); err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func TestCollect(t *testing.T) {
 	s.wantHeld("again", pages, packages)
 	s.Update(func(tx *store.Tx) error {
 		row, err := tx.Unit(t.Context(), s.app(), function)
-		removed := versioning.RemoveAlias(t.Context(), tx, row, "stable", "ada", noon)
+		removed := versioning.RemoveAlias(t.Context(), tx, row, "stable", store.AliasMove{Actor: "ada", At: noon})
 		return errors.Join(err, removed, tx.DropReservations(t.Context(), "run"))
 	})
 	collect()

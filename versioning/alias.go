@@ -244,8 +244,9 @@ func shares(ctx context.Context, tx *store.Tx, row store.Unit, to []Weight) ([]l
 	return found, nil
 }
 
-// RemoveAlias removes an alias of a function. Its versions stay. NotFound when there is none.
-func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor string, at time.Time) error {
+// RemoveAlias removes an alias of a function. Its versions stay. NotFound when there is none. by says who does, why and
+// when.
+func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name string, by store.AliasMove) error {
 	old, err := AliasOf(ctx, tx, row, name)
 	if err != nil {
 		return err
@@ -253,13 +254,15 @@ func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor 
 	if err := tx.DeleteAlias(ctx, row.ID, name); err != nil {
 		return err
 	}
-	return tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: name, From: old.String(), Actor: actor, At: at})
+	by.Alias, by.From, by.To = name, old.String(), ""
+	return tx.CreateAliasMove(ctx, row.ID, by)
 }
 
 // Unpublish takes the functions and packages of a deleted app out of its namespace, and removes the aliases of its
 // functions and what function tags name of them, which it notes in was.
 func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string,
 	at time.Time, was *store.Tombstone) error {
+	by := store.AliasMove{Actor: actor, Reason: "the app was deleted", At: at}
 	owned, err := tx.UnitsOf(ctx, app.ID)
 	if err != nil {
 		return err
@@ -268,7 +271,7 @@ func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string
 		if row.Unit.Kind != landfall.FunctionUnit {
 			continue
 		}
-		entries, err := Untag(ctx, tx, row)
+		entries, err := Untag(ctx, tx, row, by)
 		if err != nil {
 			return err
 		}
@@ -278,7 +281,7 @@ func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string
 			return err
 		}
 		for _, a := range found {
-			if err := RemoveAlias(ctx, tx, row, a.Name, actor, at); err != nil {
+			if err := RemoveAlias(ctx, tx, row, a.Name, by); err != nil {
 				return err
 			}
 			was.Aliases = append(was.Aliases, store.DeletedAlias{Unit: row.ID, Alias: a})
@@ -289,7 +292,7 @@ func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string
 		return err
 	}
 	for _, name := range declared { // of functions that it had
-		if err := tx.DeleteFunctionTag(ctx, app.Namespace, name); err != nil {
+		if err := tx.DeleteFunctionTag(ctx, app.Namespace, name, by); err != nil {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		_, err = versioning.Select(ctx, tx, row, "b0")
 		testkit.Kind(t, "an alias that is not there", err, landfall.NotFound, `no version or alias "b0"`,
 			"aliases are a0, a1, a10, a11, a12 and 95 more")
-		if err := versioning.RemoveAlias(ctx, tx, row, "a0", "", noon); err != nil {
+		if err := versioning.RemoveAlias(ctx, tx, row, "a0", store.AliasMove{At: noon}); err != nil {
 			return err
 		}
 		if err := set(most); err != nil {

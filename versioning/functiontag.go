@@ -18,6 +18,7 @@ type NewFunctionTag struct {
 	Functions []landfall.Reference // of the namespace; at most one version of each function
 	Create    bool                 // Conflict when it exists; without Create, NotFound when it does not
 	Actor     string
+	Reason    string
 	At        time.Time
 }
 
@@ -67,7 +68,8 @@ func SetFunctionTag(ctx context.Context, tx *store.Tx, n NewFunctionTag) (was, n
 	if err := cmp.Or(CheckUndeclared(was), CheckFunctionTag(n.Name)); err != nil {
 		return was, was, err
 	}
-	now = landfall.FunctionTag{Namespace: n.Namespace, Name: n.Name, Moved: n.At, Actor: n.Actor}
+	now = landfall.FunctionTag{Namespace: n.Namespace, Name: n.Name, Moved: n.At, Actor: n.Actor,
+		Reason: n.Reason}
 	for _, ref := range n.Functions {
 		f, err := tagged(ctx, tx, n.Namespace, ref)
 		if err != nil {
@@ -130,9 +132,9 @@ func putFunctionTag(ctx context.Context, tx *store.Tx, t landfall.FunctionTag) e
 }
 
 // AddToFunctionTag lets a function tag name a version in place of what it named of the function. It makes the tag if it
-// is not there. Conflict, with the place, when a spec declares the tag.
-func AddToFunctionTag(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, name, actor string,
-	at time.Time) error {
+// is not there. Conflict, with the place, when a spec declares the tag. by says who, why and when.
+func AddToFunctionTag(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, name string,
+	by store.AliasMove) error {
 	if err := CheckFunctionTag(name); err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func AddToFunctionTag(ctx context.Context, tx *store.Tx, row store.Unit, v landf
 	if err := CheckUndeclared(t); err != nil {
 		return err
 	}
-	t.Namespace, t.Name, t.Moved, t.Actor = row.Namespace, name, at, actor
+	t.Namespace, t.Name, t.Moved, t.Actor, t.Reason = row.Namespace, name, by.At, by.Actor, by.Reason
 	t.Functions = append(slices.DeleteFunc(t.Functions, func(f landfall.TaggedFunction) bool { return f.Unit == row.ID }),
 		entry(row, v))
 	return putFunctionTag(ctx, tx, t)
@@ -159,8 +161,9 @@ func CheckUndeclared(t landfall.FunctionTag) error {
 		"the function tag %s is declared %s", t.Name, changedAt(t.Declared))
 }
 
-// Untag takes a function out of all function tags, and returns what they named. The tags stay.
-func Untag(ctx context.Context, tx *store.Tx, row store.Unit) ([]store.DeletedEntry, error) {
+// Untag takes a function out of all function tags, and returns what they named. The tags stay. by says who does, why
+// and when.
+func Untag(ctx context.Context, tx *store.Tx, row store.Unit, by store.AliasMove) ([]store.DeletedEntry, error) {
 	tags, err := tx.TagsOfUnit(ctx, row.ID)
 	if err != nil || len(tags) == 0 {
 		return nil, err
@@ -173,6 +176,9 @@ func Untag(ctx context.Context, tx *store.Tx, row store.Unit) ([]store.DeletedEn
 		}
 		at := slices.IndexFunc(t.Functions, func(f landfall.TaggedFunction) bool { return f.Unit == row.ID })
 		was = append(was, store.DeletedEntry{Tag: name, Unit: row.ID, Number: t.Functions[at].Number})
+		if err := tx.UntagUnit(ctx, row.Namespace, name, row.ID, by); err != nil {
+			return nil, err
+		}
 	}
-	return was, tx.UntagUnit(ctx, row.ID)
+	return was, nil
 }

@@ -529,6 +529,13 @@ type AliasMove struct {
 	At     time.Time `json:"at"`
 }
 
+// FunctionTagMove is one move of what a function tag names of a function.
+type FunctionTagMove struct {
+	AliasMove
+
+	Function string `json:"function"`
+}
+
 // Stored is what became of a message that was published.
 type Stored struct {
 	Topic     string `json:"topic"`

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -60,7 +61,7 @@ func (h *history) unmark(t *rapid.T) step {
 		t.Skip("there is none")
 	}
 	return step{name: "delete a function tag", about: name, do: func(ctx context.Context) error {
-		return h.editor.DeleteFunctionTag(ctx, h.app.Namespace, name, anybody)
+		return h.editor.DeleteFunctionTag(ctx, h.app.Namespace, name, deploy.Mover{Actor: actor}, anybody)
 	}, next: func(s *state) landfall.Kind {
 		if _, ok := s.marks[name]; !ok {
 			return landfall.NotFound

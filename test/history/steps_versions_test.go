@@ -96,7 +96,7 @@ func (h *history) dropAlias(t *rapid.T) step {
 	}
 	return step{name: "delete an alias", about: id.String() + " " + name, do: func(ctx context.Context) error {
 		return h.moveAlias(ctx, id, func(tx *store.Tx, row store.Unit) error {
-			return versioning.RemoveAlias(ctx, tx, row, name, actor, h.clock.Now())
+			return versioning.RemoveAlias(ctx, tx, row, name, store.AliasMove{Actor: actor, At: h.clock.Now()})
 		})
 	}, next: func(s *state) landfall.Kind {
 		if _, ok := s.units[id].aliases[name]; !ok {

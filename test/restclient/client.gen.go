@@ -127,6 +127,9 @@ type AppPreviews string
 type CreateAliasRequest struct {
 	Alias string `json:"alias"`
 
+	// Reason kept in the history
+	Reason *string `json:"reason,omitempty"`
+
 	// Sticky what keeps a client on one of the two: cookie, cookie:NAME or header:NAME; empty: each call is drawn by itself; absent: as it is
 	Sticky *string `json:"sticky,omitempty"`
 
