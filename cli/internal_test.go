@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
 )
 
 // Every kind of failure has its own meaning for a script that calls us.
@@ -116,6 +118,22 @@ func TestTokens(t *testing.T) {
 		c := &Call{server: server, Getenv: c.Getenv}
 		if _, err := c.address(login{}); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("%q: got %v, want an Invalid error", server, err)
+		}
+	}
+}
+
+// A person who is asked about a deletion sees before what goes, and which triggers will lead nowhere.
+func TestAskedDeletion(t *testing.T) {
+	t.Parallel()
+	all := client.Deletion{Aliases: []string{"hello:prod"},
+		Triggers: []landfall.UnitID{{Kind: landfall.HTTPTrigger, Name: "greet"}}}
+	want := "THIS WILL BE DELETED  NUMBER\nalias hello:prod      -\n\nTHIS WILL LEAD NOWHERE\nhttp-trigger greet\n" +
+		"Delete all of it? [y/N] "
+	for answer, agreed := range map[string]bool{"y\n": true, "n\n": false, "": false} {
+		var shown bytes.Buffer
+		c := &Call{Stdin: strings.NewReader(answer), Stderr: &shown}
+		if got := c.agreed(all); got != agreed || shown.String() != want {
+			t.Errorf("%q: got %v and\n%s\nwant %v and\n%s", answer, got, &shown, agreed, want)
 		}
 	}
 }

@@ -371,7 +371,9 @@ func testCollection(t *testing.T, open opener) {
 		testkit.Same(t, "static units that the tag holds", held(page), nil)
 		holders := testkit.Must(s.db.VersionHolders(ctx, s.unit.ID, functions[1].Number))(t)
 		testkit.Same(t, "holders", holders, []store.Holder{{Kind: "function tag", Name: "nightly"}})
-		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteFunctionTag(ctx, s.app.Namespace, "nightly", store.AliasMove{}) })
+		update(t, s.db, func(tx *store.Tx) error {
+			return tx.DeleteFunctionTag(ctx, s.app.Namespace, "nightly", store.AliasMove{})
+		})
 		testkit.Same(t, "held when the tag is gone", held(s.unit), nil)
 		_, err := s.db.FunctionTag(ctx, s.app.Namespace, "nightly")
 		testkit.Kind(t, "a function tag that is gone", err, landfall.NotFound)
