@@ -1,6 +1,7 @@
 package landfall
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -74,7 +75,10 @@ func (l PlanLine) Text(amount int64) string {
 	return text
 }
 
-// Refusal returns a Conflict, with the figures, if something lets a namespace grow beyond its plan: for each limit of
+// ErrOverPlan is the cause of the errors of what asks for more than a plan has.
+var ErrOverPlan = errors.New("over the plan")
+
+// Refusal returns a Conflict, with the figures and with ErrOverPlan as its cause, if something lets a namespace grow beyond its plan: for each limit of
 // which more is asked than the plan has and than was used before. nil when it does not.
 func (p Plan) Refusal(namespace, what string, before, asked Usage) error {
 	var over []string
@@ -87,6 +91,6 @@ func (p Plan) Refusal(namespace, what string, before, asked Usage) error {
 	if len(over) == 0 {
 		return nil
 	}
-	return Errorf("landfall.Plan", Conflict, "%s asks for more than the plan of the namespace %s has: %s "+
+	return Wrapf("landfall.Plan", Conflict, ErrOverPlan, "%s asks for more than the plan of the namespace %s has: %s "+
 		"(landfall plan show %[2]s)", what, namespace, strings.Join(over, ", "))
 }

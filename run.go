@@ -82,6 +82,7 @@ type RunStats struct {
 	Built         int   `json:"built"`  // build commands that ran
 	Cached        int   `json:"cached"` // builds whose output was already stored
 	New           bool  `json:"new"`    // the release is new: it is not a repetition
+	OverPlan      bool  `json:"over_plan,omitempty" doc:"it failed because the plan of its namespace has no room for what it asks for"`
 }
 
 // StepRecord is one execution of one step.

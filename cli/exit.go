@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
 )
 
 // exitOfKind is the exit code of each kind of failure.
@@ -35,23 +37,21 @@ func ExitCode(err error) int {
 	return exitOfKind(landfall.KindOf(err))
 }
 
-// runError is what the final state of a run means for the command that waited for it; nil where the run came to its
-// end.
-func runError(state landfall.RunState, reason string) error {
+// runError is what the end of a run means for the command that waited for it; nil where the run came to its end.
+func runError(run client.Run) error {
 	kind := landfall.Internal
-	switch state {
+	switch run.State {
 	case landfall.RunSucceeded, landfall.RunSkipped:
 		return nil
 	case landfall.RunFailed:
-		kind = landfall.Invalid
+		if kind = landfall.Invalid; run.Stats.OverPlan {
+			kind = landfall.Conflict
+		}
 	case landfall.RunSuperseded:
 		kind = landfall.Conflict
 	case landfall.RunCancelled:
 		kind = landfall.Canceled
 	case landfall.RunError, landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:
 	}
-	if reason == "" {
-		reason = "the run ended as " + string(state)
-	}
-	return landfall.Errorf("cli", kind, "%s", reason)
+	return landfall.Errorf("cli", kind, "%s", cmp.Or(run.Reason, "the run ended as "+string(run.State)))
 }

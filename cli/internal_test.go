@@ -43,9 +43,13 @@ func TestExitCodesOfRuns(t *testing.T) {
 		landfall.RunSuperseded: 4, landfall.RunCancelled: 130, landfall.RunQueued: 1, landfall.RunRunning: 1,
 		landfall.RunWaiting: 1,
 	} {
-		if got := ExitCode(runError(state, "")); got != want {
+		if got := ExitCode(runError(client.Run{State: state})); got != want {
 			t.Errorf("%s: got exit code %d, want %d", state, got, want)
 		}
+	}
+	over := client.Run{State: landfall.RunFailed, Stats: landfall.RunStats{OverPlan: true}}
+	if got := ExitCode(runError(over)); got != exitOfKind(landfall.Conflict) {
+		t.Errorf("over the plan: got exit code %d, want that of a conflict", got)
 	}
 }
 

@@ -109,7 +109,7 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 	if err != nil {
 		return err
 	}
-	err = runError(run.State, run.Reason)
+	err = runError(run)
 	if err != nil || c.output == "" { // programs read the version, or the run that made none
 		err = c.finished(run)
 	}

@@ -214,7 +214,7 @@ func (c *Call) follow(ctx context.Context, cl *client.Client, run client.Run) (c
 		}
 		switch kind := landfall.KindOf(err); {
 		case err == nil && run.State.Final():
-			if runError(run.State, run.Reason) != nil {
+			if runError(run) != nil {
 				held = held[:max(0, len(held)-endOf(run))]
 			}
 			say(held...)
@@ -259,5 +259,5 @@ func (c *Call) finished(run client.Run) error {
 	if err != nil {
 		return err
 	}
-	return runError(run.State, run.Reason)
+	return runError(run)
 }

@@ -54,8 +54,9 @@ is made, with all files that git does not ignore; your index and your branches s
 git ignores every file of an entry of static, the output of a build, these files are applied too. The app
 is made when it is not there.
 
-The exit code tells what became of it: 0 done, 1 internal error, 2 the change is wrong, 4 superseded, 7
-the release was made, but live is held and did not move to it, 130 cancelled.`
+The exit code tells what became of it: 0 done, 1 internal error, 2 the change is wrong, 4 superseded or
+over the plan of the namespace, 7 the release was made, but live is held and did not move to it, 130
+cancelled.`
 	flags := cmd.Flags()
 	flags.StringVar(&from.app, "app", "", appHelp)
 	flags.StringVar(&from.branch, "branch", "", branchHelp)

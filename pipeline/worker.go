@@ -366,7 +366,7 @@ func (a *attempt) fail(ctx context.Context, state landfall.RunState, cause error
 		}
 		crashpoint.Here("fail.before")
 		run := a.run
-		run.State, run.Reason = state, message
+		run.State, run.Reason, run.Stats.OverPlan = state, message, errors.Is(cause, landfall.ErrOverPlan)
 		return a.Runs.End(ctx, tx, a.app, run)
 	})
 	crashpoint.Here("fail.after")
