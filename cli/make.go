@@ -3,6 +3,7 @@ package cli
 import (
 	"archive/zip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 )
 
@@ -23,6 +25,7 @@ type newVersion struct {
 
 	version                string
 	code, source, deployed string // paths or addresses
+	checksum               string // of what one of them names, or empty
 	noWait                 bool
 	describes              bool // a description is given to a version that there is, if nothing else is said
 }
@@ -41,6 +44,7 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 		"what the environment builds from: a zip archive, a folder, a file, or the address of an archive")
 	flags.StringVar(&n.deployed, "deploy", "",
 		"what runs as it is: a zip archive, a folder, a file, or the address of an archive")
+	flags.StringVar(&n.checksum, "checksum", "", "what the file or the address must have: sha256:HEX, as sha256sum prints it")
 	flags.StringVar(&n.Build, "buildcmd", "", "command that builds the source")
 	flags.StringVar(&n.Description, "description", "", "what people read beside the version")
 	flags.BoolVar(&n.NoRelease, "no-release", false, "make no release of the app that owns it")
@@ -59,7 +63,7 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 
 // make makes a version, and shows it when it is there.
 func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Operands, n newVersion) error {
-	if n.describes && n.code+n.source+n.deployed+n.Package+n.Environment+n.Entrypoint+n.Build == "" {
+	if n.describes && n.code+n.source+n.deployed+n.checksum+n.Package+n.Environment+n.Entrypoint+n.Build == "" {
 		if n.Tag != "" || n.NoRelease {
 			return Invalid("a description makes no version: --tag and --no-release are for one that is made " +
 				"(landfall tag update lets a function tag name another)")
@@ -76,20 +80,32 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 		content **client.Content
 		archive bool
 	}{{n.code, &n.Code, false}, {n.source, &n.Source, true}, {n.deployed, &n.Deployment, true}}
+	contents := 0
 	for _, from := range given {
 		if from.what != "" {
 			*from.content = &client.Content{}
+			contents++
 		}
 	}
 	if err := n.Check(); err != nil { // before anything is sent
 		return err
+	}
+	var digest landfall.Digest
+	if n.checksum != "" {
+		var err error
+		if digest, err = landfall.ParseDigest(strings.ToLower(n.checksum)); err != nil {
+			return Invalid("--checksum is %q; right would be sha256: and 64 hex digits", n.checksum)
+		}
+		if contents != 1 {
+			return Invalid("--checksum is of one file or address, and %d are named with --code, --src and --deploy", contents)
+		}
 	}
 	for _, from := range given {
 		if from.what == "" {
 			continue
 		}
 		var err error
-		if *from.content, err = c.contentOf(ctx, cl, from.what, from.archive); err != nil {
+		if *from.content, err = c.contentOf(ctx, cl, from.what, from.archive, digest); err != nil {
 			return err
 		}
 	}
@@ -121,14 +137,21 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 	return ask(ctx, cl, http.MethodGet, k.unitPath(in["name"], "versions", string(run.UID))+query, nil, c.showVersion)
 }
 
-// contentOf sends a file or a folder, and returns how a version takes it; an address is the server's to fetch.
-func (c *Call) contentOf(ctx context.Context, cl *client.Client, what string, archive bool) (*client.Content, error) {
+// contentOf sends a file or a folder, and returns how a version takes it; an address is the server's to fetch. What it
+// names must have the digest, if there is one.
+func (c *Call) contentOf(ctx context.Context, cl *client.Client, what string, archive bool,
+	digest landfall.Digest) (*client.Content, error) {
 	if strings.HasPrefix(what, "https://") || strings.HasPrefix(what, "http://") {
-		return &client.Content{URL: what}, nil
+		return &client.Content{URL: what, Digest: digest}, nil
 	}
 	info, err := os.Stat(what)
 	if err != nil {
 		return nil, Invalid("%s cannot be read: %v", what, err)
+	}
+	if digest != "" {
+		if err := checkDigest(what, info, digest); err != nil {
+			return nil, err
+		}
 	}
 	content := &client.Content{Name: filepath.Base(what)}
 	path := what
@@ -152,6 +175,26 @@ func (c *Call) contentOf(ctx context.Context, cl *client.Client, what string, ar
 	}
 	content.Upload, err = cl.Upload(ctx, f, info.Size(), c.sent(content.Name, info.Size()))
 	return content, err
+}
+
+// checkDigest fails unless a file has a digest.
+func checkDigest(what string, info fs.FileInfo, digest landfall.Digest) error {
+	if info.IsDir() {
+		return Invalid("%s is a folder, which has no checksum: name a file or an archive", what)
+	}
+	f, err := os.Open(filepath.Clean(what))
+	if err != nil {
+		return Invalid("%v", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return Invalid("%s cannot be read: %v", what, err)
+	}
+	if got := landfall.DigestFromSum(sum.Sum(nil)); got != digest {
+		return Invalid("%s has the digest %s, not %s", what, got, digest)
+	}
+	return nil
 }
 
 // sent returns what shows how much of a file was sent; nil where nobody watches.
@@ -244,5 +287,6 @@ func (c *Call) versionCreate(k unitKind) *cobra.Command {
 func (c *Call) functionCreate(k unitKind) *cobra.Command {
 	return c.makeCommand(k, "create NAME", "Make a function by hand",
 		"landfall function create hello --env nodejs --code hello.js\n"+
-			"landfall function create --name foo --env nodejs --code foo.js --tag v1.0.0", client.NewVersion{New: true})
+			"landfall function create --name foo --env nodejs --code foo.js --tag v1.0.0\n"+
+			"landfall function create tool --env binary --deploy https://example.com/tool.zip --checksum sha256:HEX", client.NewVersion{New: true})
 }
