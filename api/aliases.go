@@ -178,8 +178,8 @@ func needlessLive(ctx context.Context, tx *store.Tx, row store.Unit, alias strin
 		for _, s := range served {
 			if s.Release == app.Live && leadsTo(s, landfall.Reference{Name: row.Unit.Name, Selector: alias}) {
 				return landfall.Errorf("api", landfall.Conflict, "the %s of the live release %s leads to %s:%s: let it name "+
-					"another version first, or move the alias (landfall function alias update)", s.Unit, app.Live, row.Unit.Name,
-					alias)
+					"another version first, in the specs of %s and with a push, or move the alias (landfall function alias update)",
+					s.Unit, app.Live, row.Unit.Name, alias, app.Name)
 			}
 		}
 	}

@@ -102,6 +102,9 @@ func splitName(written string) (namespace, name string, err error) {
 		return "", written, nil
 	}
 	ref, err := landfall.ParseReference(written)
+	if err == nil {
+		err = landfall.CheckNamespaceName(ref.Namespace)
+	}
 	if err != nil {
 		return "", "", Invalid("%q: %s", written, landfall.MessageOf(err))
 	}

@@ -334,8 +334,8 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 			}
 			if trigger.Add || other.Kind != id.Kind {
 				return "", false, landfall.Errorf(op, landfall.Conflict,
-					"%s has a trigger %s already, of the kind %s: choose another name, or delete it first", app.Name, id.Name,
-					other.Kind)
+					"%s has a trigger %s already, of the kind %s: choose another name, change it in the specs of %[1]s and push, or "+
+						"delete it first (landfall trigger delete %[1]s %[2]s)", app.Name, id.Name, other.Kind)
 			}
 			earlier = other.Spec
 			others = slices.Delete(others, i, i+1)

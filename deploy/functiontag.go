@@ -77,10 +77,17 @@ func checkNotLive(ctx context.Context, tx *store.Tx, namespace, tag string) erro
 		if err != nil {
 			return err
 		}
-		if live {
-			return landfall.Errorf("deploy.DeleteFunctionTag", landfall.Conflict,
-				"the %s of the live release %s runs the function tag %s: let it name something else first", s.Unit, s.Release, tag)
+		if !live {
+			continue
 		}
+		app, err := tx.App(ctx, s.App)
+		if err != nil {
+			return err
+		}
+		return landfall.Errorf("deploy.DeleteFunctionTag", landfall.Conflict,
+			"the %s of the live release %s runs the function tag %s: let it name something else first, in the specs of %[4]s "+
+				"and with a push, or take it away (landfall trigger delete %[4]s %[5]s)", s.Unit, s.Release, tag, app.Name,
+			s.Unit.Name)
 	}
 	return nil
 }

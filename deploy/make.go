@@ -85,7 +85,8 @@ func (e *edit) owns(ctx context.Context, pkg landfall.Version) error {
 		return err
 	}
 	return landfall.Errorf("deploy.MakeVersion", landfall.Conflict,
-		"%s belongs to an app: a function that is made by hand runs a package that is made by hand", pkg.Unit)
+		"%s belongs to an app: a function that is made by hand runs a package that is made by hand; name another "+
+			"package, or declare the function in the specs of that app and push", pkg.Unit)
 }
 
 // handMade returns the unit that a version is to be of, and the versions that it refers to.

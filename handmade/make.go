@@ -122,7 +122,8 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	}
 	if app.ID == "" { // so whatever package there is, a person did not make it
 		return Made{}, landfall.Errorf("handmade.Make", landfall.Conflict,
-			"%s belongs to an app: a function that is made by hand runs a package that is made by hand", hand.Package.Unit)
+			"%s belongs to an app: a function that is made by hand runs a package that is made by hand; name another "+
+				"package, or declare the function in the specs of that app and push", hand.Package.Unit)
 	}
 	if err := m.checkRuns(ctx, hand, latest); err != nil {
 		return Made{}, err
@@ -311,7 +312,8 @@ func (v Version) fits(app landfall.App, latest landfall.Version) error {
 	switch there := latest.Number > 0; {
 	case there && !app.OfNamespace() && (v.hasContent() || v.Package.Name != "" || v.Environment != "" ||
 		v.Entrypoint != ""):
-		return fail(landfall.Conflict, "%s belongs to the app %s: what it is comes with a push", v.Unit, app.Name)
+		return fail(landfall.Conflict, "%s belongs to the app %s: what it is comes with a push; change it in the specs of %[2]s "+
+			"and push, or choose another name", v.Unit, app.Name)
 	case !there && v.Update:
 		return fail(landfall.NotFound, "there is no %s in the namespace %q: landfall %s version create makes one", v.Unit,
 			v.Namespace, v.Unit.Kind)
