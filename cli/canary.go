@@ -73,11 +73,11 @@ Without requests to the new version nothing is decided. Whoever moves the alias 
 }
 
 func (c *Call) canaryList() *cobra.Command {
-	return c.getIn("list", "List the canaries of a namespace", "landfall canary list",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
+	return c.listIn("list", "List the canaries of a namespace", "landfall canary list",
+		func(ctx context.Context, cl *client.Client, in Operands) (int, error) {
 			all, err := client.List[client.Canary](ctx, cl, "/canaries", ofNamespace(in))
 			heading := []string{"CANARY", "APP", "MOVES", "STATE", "NEW", "FAILED", "OLD", "FAILED", "NEXT"}
-			return printRows(c, all, err, heading, func(k client.Canary) []string {
+			return len(all), printRows(c, all, err, heading, func(k client.Canary) []string {
 				next := ""
 				if !k.Next.IsZero() {
 					next = Local(k.Next)

@@ -138,10 +138,10 @@ func (c *Call) jobStatus(use, short string, status landfall.JobState) *cobra.Com
 
 func (c *Call) jobList() *cobra.Command {
 	return c.usesList("list", "List the jobs, newest first", "landfall job list --function hello",
-		func(ctx context.Context, cl *client.Client, query url.Values) error {
+		func(ctx context.Context, cl *client.Client, query url.Values) (int, error) {
 			jobs, err := client.List[client.Job](ctx, cl, "/jobs", query)
 			heading := []string{"JOB", "NAME", "FUNCTION", "VERSION", "PATTERN", "NEXT", "STATUS"}
-			return printRows(c, jobs, err, heading, func(j client.Job) []string {
+			return len(jobs), printRows(c, jobs, err, heading, func(j client.Job) []string {
 				return []string{j.ID, j.Name, j.Function, versionNumber(j.Number), j.Pattern, Local(j.Next), string(j.Status)}
 			})
 		})
@@ -149,9 +149,9 @@ func (c *Call) jobList() *cobra.Command {
 
 // usesList is a command that lists jobs or webhooks, of all functions or of one.
 func (c *Call) usesList(use, short, example string,
-	list func(ctx context.Context, cl *client.Client, query url.Values) error) *cobra.Command {
+	list func(ctx context.Context, cl *client.Client, query url.Values) (int, error)) *cobra.Command {
 	var function string
-	cmd := c.getIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+	cmd := c.listIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) (int, error) {
 		of := map[string]string{"namespace": in["namespace"]}
 		switch {
 		case strings.Contains(function, "/"):

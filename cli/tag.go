@@ -61,10 +61,10 @@ func (c *Call) tagHistory() *cobra.Command {
 }
 
 func (c *Call) tagList() *cobra.Command {
-	return c.getIn("list", "List the function tags", "landfall tag list",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
+	return c.listIn("list", "List the function tags", "landfall tag list",
+		func(ctx context.Context, cl *client.Client, in Operands) (int, error) {
 			tags, err := client.List[client.FunctionTag](ctx, cl, functionTagsPath, ofNamespace(in))
-			return printRows(c, tags, err, []string{"TAG", "FUNCTIONS", "MOVED", "BY", "DECLARED"},
+			return len(tags), printRows(c, tags, err, []string{"TAG", "FUNCTIONS", "MOVED", "BY", "DECLARED"},
 				func(t client.FunctionTag) []string {
 					var names []string
 					for _, f := range t.Functions {

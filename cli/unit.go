@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -52,15 +53,36 @@ func (c *Call) getIn(use, short, example string,
 	return cmd
 }
 
+// listIn is getIn for a list. Who asks for a namespace that is not there gets an empty list, as from other programs, and
+// is told on standard error. list returns how many items there are.
+func (c *Call) listIn(use, short, example string,
+	list func(ctx context.Context, cl *client.Client, in Operands) (int, error)) *cobra.Command {
+	return c.getIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+		n, err := list(ctx, cl, in)
+		if err != nil || n > 0 {
+			return err
+		}
+		if !landfall.Is(cl.Do(ctx, http.MethodGet, fnPath(in["namespace"]), nil, nil), landfall.NotFound) {
+			return nil
+		}
+		near := nearName(ctx, cl, proposals()["namespace"], in, in["namespace"])
+		if near != "" {
+			near = "; did you mean " + strconv.Quote(near) + "?"
+		}
+		fmt.Fprintf(c.Stderr, "there is no namespace %q%s\n", in["namespace"], near)
+		return nil
+	})
+}
+
 // ofNamespace returns the query that says the namespace.
 func ofNamespace(in Operands) url.Values { return url.Values{"namespace": {in["namespace"]}} }
 
 func (c *Call) unitList(k unitKind) *cobra.Command {
-	return c.getIn("list", "List the "+k.name+"s in force", "landfall "+k.name+" list",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
+	return c.listIn("list", "List the "+k.name+"s in force", "landfall "+k.name+" list",
+		func(ctx context.Context, cl *client.Client, in Operands) (int, error) {
 			units, err := client.List[client.Unit](ctx, cl, k.path, ofNamespace(in))
 			heading := []string{strings.ToUpper(k.name), "NAMESPACE", "APP", "VERSIONS", "LATEST"}
-			return printRows(c, units, err, heading, func(u client.Unit) []string {
+			return len(units), printRows(c, units, err, heading, func(u client.Unit) []string {
 				return []string{u.Name, u.Namespace, u.App, strconv.Itoa(u.Versions), string(u.Latest)}
 			})
 		})

@@ -15,10 +15,10 @@ func (c *Call) webhookCommand() *cobra.Command {
 	return c.group("webhook", "Make addresses by which others call functions without a token",
 		"landfall webhook create hello --version 3\nlandfall webhook list", c.webhookCreate(), c.webhookUpdate(),
 		c.usesList("list", "List the webhooks of functions, newest first", "landfall webhook list --function hello",
-			func(ctx context.Context, cl *client.Client, query url.Values) error {
+			func(ctx context.Context, cl *client.Client, query url.Values) (int, error) {
 				hooks, err := client.List[client.Webhook](ctx, cl, "/webhooks", query)
 				heading := []string{"WEBHOOK", "FUNCTION", "VERSION", "ADDRESS", "DESCRIPTION"}
-				return printRows(c, hooks, err, heading, func(h client.Webhook) []string {
+				return len(hooks), printRows(c, hooks, err, heading, func(h client.Webhook) []string {
 					return []string{h.ID, h.Function, versionNumber(h.Number), h.URL, inShort(h.Description)}
 				})
 			}),
