@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path"
 	"strings"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/artifact"
+	"landfall.dev/landfall/download"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/unpack"
 )
@@ -59,17 +58,17 @@ func (m *Maker) receive(ctx context.Context, v Version, c Content, folder string
 		r.path, err = m.Uploads.whole(v.Owner, c.Upload)
 	case c.URL != "":
 		r.name = cmp.Or(r.name, lastElement(c.URL))
-		r.path, err = m.fetch(ctx, v, c.URL, folder)
+		r.path, err = m.fetch(ctx, v, c, folder)
 	default:
 		r.path, err = write(folder, strings.NewReader(string(c.Literal)), m.Uploads.MaxBytes)
 	}
 	if err != nil {
 		return r, err
 	}
-	if c.Digest != "" {
+	if c.Digest != "" && c.URL == "" {
 		digest, err := digestOf(r.path)
 		if err == nil && digest != c.Digest {
-			err = invalid("%s has the digest %s, not %s", cmp.Or(c.URL, r.name), digest, c.Digest)
+			err = invalid("%s has the digest %s, not %s", cmp.Or(r.name, "the literal"), digest, c.Digest)
 		}
 		if err != nil {
 			return r, err
@@ -141,45 +140,18 @@ func (m *Maker) begin(v Version) (done func(), err error) {
 }
 
 // fetch gets what is at an address, by the rules by which repositories are cloned.
-func (m *Maker) fetch(ctx context.Context, v Version, address, folder string) (string, error) {
-	const patience = 5 * time.Minute
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := m.checkAddress(address); err != nil {
-		return "", err
-	}
+func (m *Maker) fetch(ctx context.Context, v Version, c Content, folder string) (string, error) {
 	done, err := m.begin(v)
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	f, err := os.CreateTemp(folder, "content-*")
 	if err != nil {
-		return "", invalid("%s cannot be fetched: %v", address, err)
+		return "", err
 	}
-	client := &http.Client{Transport: m.Dialer.Transport(),
-		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			const most = 10
-			if len(via) >= most {
-				return errors.New("too many redirects")
-			}
-			return m.checkAddress(r.URL.String())
-		}}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", invalid("%s cannot be fetched: %v", address, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return "", invalid("%s cannot be fetched: it answers %s", address, response.Status)
-	}
-	return write(folder, response.Body, m.Uploads.MaxBytes)
-}
-
-// checkAddress fails unless something may be fetched from an address. What stands behind its "?" is for the other side.
-func (m *Maker) checkAddress(address string) error {
-	without, _, _ := strings.Cut(address, "?")
-	return m.Dialer.CheckURL(without)
+	from := download.File{URL: c.URL, Digest: c.Digest, MaxBytes: m.Uploads.MaxBytes}
+	return f.Name(), errors.Join(download.Get(ctx, m.Dialer, from, f), f.Close())
 }
 
 // write writes at most so many bytes into a file of a folder, and returns its path.
