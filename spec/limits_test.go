@@ -2,6 +2,7 @@ package spec_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -223,4 +224,20 @@ spec: {deployment: {url: "https://example.com/p.zip"}}
 	s := mustParse(t, one(repeated(2_500, function)))
 	testkit.Equal(t, "functions", len(s.Functions), 2_500)
 	testkit.Equal(t, "packages", len(s.Packages), 2_500)
+}
+
+// A literal is as large as one of Fission may be.
+func TestLiteralSize(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int]string{
+		256 << 10:   "",
+		256<<10 + 1: "specs/a.yaml:4: Package p: source.literal has 262145 bytes; the limit is 262144: commit the file",
+	} {
+		text := "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {environment: {name: python}, source: " +
+			"{literal: " + base64.StdEncoding.EncodeToString(make([]byte, size)) + "}}\n"
+		_, err := spec.Parse([]spec.Source{{Name: "specs/a.yaml", Data: []byte(text)}}, spec.Limits{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(landfall.MessageOf(err), want) {
+			t.Errorf("%d bytes: got %v, want %q", size, err, want)
+		}
+	}
 }

@@ -1,13 +1,10 @@
 package spec
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -270,47 +267,12 @@ func readPackage(d *document, o Object, spec map[string]any, n nodes) {
 		Deployment:   d.archive(n, "deployment", o.Name, known.Deployment),
 	}
 	switch {
-	case known.Source == archiveSpec{} && known.Deployment == archiveSpec{} && !OfContainers(p.Environment):
+	case known.Source.isEmpty() && known.Deployment.isEmpty() && !OfContainers(p.Environment):
 		d.problemf(n.at("spec"), "Package %s has neither a source nor a deployment", o.Name)
 	case strings.TrimSpace(p.BuildCommand) != "" && p.Environment == "":
 		d.problemf(n.at("spec", "buildcmd"), "Package %s has a buildcmd and names no environment to run it in", o.Name)
 	}
 	d.spec.Packages = append(d.spec.Packages, p)
-}
-
-// archiveSpec is an archive as a Package document writes it.
-type archiveSpec struct {
-	URL      string `json:"url"`
-	Literal  string `json:"literal"`
-	Checksum struct {
-		Sum string `json:"sum"`
-	} `json:"checksum"`
-}
-
-// archiveScheme begins the URL of an archive that an ArchiveUploadSpec defines.
-const archiveScheme = "archive://"
-
-func (d *document) archive(n nodes, which, owner string, a archiveSpec) ArchiveRef {
-	found := ArchiveRef{Checksum: a.Checksum.Sum}
-	at := n.at("spec", which, "url")
-	archive, isArchive := strings.CutPrefix(a.URL, archiveScheme)
-	switch {
-	case a.URL != "" && a.Literal != "":
-		d.problemf(at, "Package %s: %s has both a url and a literal", owner, which)
-	case isArchive:
-		found.Name = archive
-		d.reference(at, "Package "+owner, archiveKind, archive)
-	case strings.HasPrefix(a.URL, "https://"), strings.HasPrefix(a.URL, "http://"):
-		found.URL = a.URL
-	case a.URL != "":
-		d.problemf(at, "Package %s: %s.url must begin with archive://, https:// or http://", owner, which)
-	case a.Literal != "":
-		var err error
-		if found.Literal, err = base64.StdEncoding.DecodeString(a.Literal); err != nil {
-			d.problemf(n.at("spec", which, "literal"), "Package %s: %s.literal is not base64", owner, which)
-		}
-	}
-	return found
 }
 
 func readEnvironment(d *document, o Object, spec map[string]any, n nodes) {
@@ -366,38 +328,6 @@ func (d *document) checkSizes(who string, r landfall.Resources, n nodes) {
 				who, size.name, size.bytes)
 		}
 	}
-}
-
-// archiveName matches the names that Fission's tools make from file names, including upper case.
-var archiveName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-
-func (d *document) readArchive(n nodes, content map[string]any, right bool) {
-	a := Archive{Pos: n.pos(n.node), Include: stringsOf(content["include"]), Exclude: stringsOf(content["exclude"])}
-	a.Name, _ = content["name"].(string)
-	rootDir, _ := content["rootdir"].(string)
-	if len(a.Name) > 253 || !archiveName.MatchString(a.Name) {
-		d.problemf(n.at("name"), "an ArchiveUploadSpec needs a name of letters, digits, -, _ and .")
-		return
-	}
-	if !d.declare(n.at("name"), archiveKind, a.Name) || !right {
-		return
-	}
-	if len(a.Include) == 0 {
-		d.problemf(n.at("include"), "ArchiveUploadSpec %s includes nothing; list globs under include", a.Name)
-	}
-	for i := range a.Include {
-		a.Lines = append(a.Lines, n.at("include", strconv.Itoa(i)).Line)
-	}
-	for _, key := range []string{"include", "exclude"} {
-		d.globs(n, stringsOf(content[key]), key)
-	}
-	if rootDir != "" {
-		if err := checkPath(rootDir); err != "" {
-			d.problemf(n.at("rootdir"), "rootdir %s %s", quote(rootDir), err)
-		}
-		a.RootDir = path.Clean(rootDir)
-	}
-	d.spec.Archives = append(d.spec.Archives, a)
 }
 
 // stringsOf returns a checked list of text.

@@ -102,10 +102,11 @@ type Package struct {
 // ArchiveRef says where a package's files come from. At most one of Name, URL and Literal is set; without any there is
 // no such archive.
 type ArchiveRef struct {
-	Name     string // of an Archive of the same Spec
-	URL      string // http or https
+	Pos      Position `json:"-"`
+	Name     string   // of an Archive of the same Spec
+	URL      string   // http or https
 	Literal  []byte
-	Checksum string // SHA-256 in hexadecimal digits, as written; may be empty
+	Checksum landfall.Digest // that the bytes at the URL, or of the literal, must have; may be empty
 }
 
 // IsZero reports whether the reference names nothing.
