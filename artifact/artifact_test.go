@@ -1,6 +1,11 @@
 package artifact_test
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,7 +13,9 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/artifact"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/tree"
+	"landfall.dev/landfall/unpack"
 )
 
 // What a build makes lies no deeper than a sandbox allows.
@@ -55,5 +62,46 @@ func TestDeployedIsNamed(t *testing.T) {
 	if _, err := artifact.Collect(dir, "", artifact.Build{What: "it",
 		Outputs: []string{"deploy"}}); !strings.Contains(landfall.MessageOf(err), "made the symbolic link deploy/out") {
 		t.Errorf("another output has another name: %v", err)
+	}
+}
+
+// What is fetched is unpacked by its first bytes, unless it is to stay what it is; a file can be executed.
+func TestUnpack(t *testing.T) {
+	t.Parallel()
+	var zipped, packed bytes.Buffer
+	z, w := zip.NewWriter(&zipped), tar.NewWriter(&packed)
+	inside, err := z.Create("inside")
+	if err == nil {
+		_, err = io.WriteString(inside, "x")
+	}
+	if err := errors.Join(err, z.Close(), w.WriteHeader(&tar.Header{Name: "inside", Typeflag: tar.TypeReg}),
+		w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, content, want string
+		tars                bool
+	}{
+		{"file", zipped.String(), "inside", false},
+		{"file", packed.String(), "inside", true},
+		{"image.tar", packed.String(), "image.tar", false},
+		{"main.py", "text", "main.py", true},
+		{"empty", "", "empty", true},
+	} {
+		dir := t.TempDir()
+		file := testkit.Must(os.Create(filepath.Join(dir, "archive")))(t)
+		into := filepath.Join(dir, "into")
+		_, err := file.WriteString(c.content)
+		if err = errors.Join(err, os.Mkdir(into, 0o700)); err == nil {
+			err = artifact.Unpack(into, c.name, "it", file, c.tars, unpack.Limits{Files: 1, Bytes: 10})
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		info, err := os.Stat(filepath.Join(into, c.want))
+		if err != nil || c.want == c.name && info.Mode() != 0o755 {
+			t.Errorf("%s: got %v, %v", c.name, info, err)
+		}
 	}
 }

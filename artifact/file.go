@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -39,6 +40,30 @@ func Unzip(dir, called string) error {
 		return err
 	}
 	return unpack.Zip(into, called, zipped, info.Size(), unpack.Limits{Files: MaxFiles, Bytes: MaxBytes})
+}
+
+// Unpack writes what is in a file into an empty folder: the files of a zip, or of a tar where one is unpacked, by its
+// name or by its first bytes; else the file itself, which can be executed, because nothing says that it cannot.
+func Unpack(into, name, called string, packed *os.File, tars bool, limits unpack.Limits) error {
+	const enough = 512
+	head := make([]byte, enough)
+	n, err := packed.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	info, err := packed.Stat()
+	if err != nil {
+		return err
+	}
+	hasSuffix := func(suffix string) bool { return strings.HasSuffix(strings.ToLower(name), suffix) }
+	switch {
+	case hasSuffix(".zip") || unpack.IsZip(head[:n]):
+		return unpack.Zip(into, called, packed, info.Size(), limits)
+	case tars && (slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz"}, hasSuffix) || unpack.IsTar(head[:n])):
+		return unpack.Tar(into, called, io.NewSectionReader(packed, 0, info.Size()), limits)
+	}
+	const executable fs.FileMode = 0o755
+	return errors.Join(packed.Chmod(executable), os.Rename(packed.Name(), filepath.Join(into, name)))
 }
 
 // Opener reads a file.

@@ -1,10 +1,13 @@
-// Package unpack writes the files of a zip archive into a folder, and nothing anywhere else. Archives come from builds
-// and from repositories, and are not trusted.
+// Package unpack writes the files of a zip or a tar archive into a folder, and nothing anywhere else. Archives come
+// from builds, from repositories and from elsewhere, and are not trusted.
 package unpack
 
 import (
+	"archive/tar"
 	"archive/zip"
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -48,27 +52,112 @@ func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) erro
 	defer func() { _ = u.root.Close() }() // nothing is written to it
 	var links []*zip.File
 	for _, f := range z.File {
-		switch {
-		case strings.HasSuffix(f.Name, "/") && f.Mode().IsDir():
+		if strings.HasSuffix(f.Name, "/") && f.Mode().IsDir() {
 			continue // folders are made with their files
-		case !fs.ValidPath(f.Name) || f.Name == "." || strings.ContainsAny(f.Name, "\\\x00"):
-			return u.invalid(nil, "has %q, which is no plain file inside it", f.Name)
-		case tree.TooDeep(f.Name):
-			return u.invalid(nil, "has a file in more than %d folders within one another", tree.MaxDepth)
+		}
+		switch err := u.check(f.Name, f.Mode()); {
+		case err != nil:
+			return err
 		case f.Mode().Type() == fs.ModeSymlink:
 			links = append(links, f)
-		case !f.Mode().IsRegular():
-			return u.invalid(nil, "has %q, which is no plain file inside it", f.Name)
 		default:
-			if err := u.file(f); err != nil {
+			if err := u.file(f.Name, f.Mode(), f.Open); err != nil {
 				return err
 			}
 		}
 	}
-	if len(links)+len(u.files) == 0 {
-		return u.invalid(nil, "has no file")
+	for _, f := range links {
+		var target strings.Builder
+		if err := u.copy(&target, f.Name, f.Open, min(u.left, maxTarget)); err != nil {
+			return err
+		}
+		u.link(f.Name, target.String())
 	}
-	return u.links(links)
+	return u.finish()
+}
+
+// Tar is Zip for a tar archive, which may be compressed by gzip.
+func Tar(dir, called string, packed io.Reader, limits Limits) (err error) {
+	u := &unpacking{called: called, left: limits.Bytes}
+	if u.root, err = os.OpenRoot(dir); err != nil {
+		return err
+	}
+	defer func() { _ = u.root.Close() }() // nothing is written to it
+	buffered := bufio.NewReader(packed)
+	var from io.Reader = buffered
+	if head, _ := buffered.Peek(len(gzipHead)); string(head) == gzipHead {
+		if from, err = gzip.NewReader(buffered); err != nil {
+			return u.noTar(err)
+		}
+	}
+	t := tar.NewReader(from)
+	for n := 0; ; n++ {
+		header, err := t.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return u.finish()
+		case err != nil:
+			return u.noTar(err)
+		case n >= limits.Files:
+			return u.invalid(nil, "has more files than %d", limits.Files)
+		}
+		if err := u.entry(t, header); err != nil {
+			return err
+		}
+	}
+}
+
+// gzipHead is how what gzip compressed begins.
+const gzipHead = "\x1f\x8b"
+
+// IsTar reports whether a file that begins with so many bytes, 512 or more, is a tar archive, or is compressed by gzip.
+func IsTar(head []byte) bool {
+	const magic, at = "ustar", 257
+	return bytes.HasPrefix(head, []byte(gzipHead)) || len(head) > at && bytes.HasPrefix(head[at:], []byte(magic))
+}
+
+// IsZip reports whether a file that begins with so many bytes is a zip archive.
+func IsZip(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("PK\x03\x04")) || bytes.HasPrefix(head, []byte("PK\x05\x06"))
+}
+
+// unpacking is the work of Zip and of Tar.
+type unpacking struct {
+	called string
+	root   *os.Root
+	left   int64           // bytes
+	files  []landfall.File // files that were written, and links
+}
+
+// noTar is the error when a tar cannot be read on; that of the reader when it is not the archive's fault.
+func (u *unpacking) noTar(err error) error {
+	if isDamage(err) {
+		return u.invalid(err, "is no tar archive, or is damaged")
+	}
+	return err
+}
+
+// entry writes one entry of a tar.
+func (u *unpacking) entry(t *tar.Reader, header *tar.Header) error {
+	mode, name := header.FileInfo().Mode(), path.Clean(header.Name)
+	switch {
+	case mode.IsDir(), header.Typeflag == tar.TypeXGlobalHeader: // folders are made with their files
+		return nil
+	case header.Typeflag == tar.TypeSymlink:
+		if len(header.Linkname) > maxTarget {
+			return u.invalid(nil, "has more bytes than the limit")
+		}
+	case header.Typeflag != tar.TypeReg:
+		return u.noPlain(header.Name)
+	}
+	if err := u.check(name, mode); err != nil {
+		return err
+	}
+	if header.Typeflag == tar.TypeSymlink {
+		u.link(name, header.Linkname)
+		return nil
+	}
+	return u.file(name, mode, func() (io.ReadCloser, error) { return io.NopCloser(t), nil })
 }
 
 // Open reads the list of an archive of size bytes. Invalid, with a sentence that begins with called, for one that is no
@@ -142,19 +231,28 @@ func (b *bounded) ReadAt(p []byte, offset int64) (int, error) {
 	return b.ReaderAt.ReadAt(p, offset)
 }
 
-// unpacking is the work of Zip.
-type unpacking struct {
-	called string
-	root   *os.Root
-	left   int64           // bytes
-	files  []landfall.File // files that were written, and links
-}
-
 const twice = "has %q twice, or below another file"
 
 func (u *unpacking) invalid(cause error, format string, args ...any) error {
-	return &landfall.Error{Op: "unpack.Zip", Kind: landfall.Invalid, Err: cause,
+	return &landfall.Error{Op: "unpack", Kind: landfall.Invalid, Err: cause,
 		Message: u.called + " " + fmt.Sprintf(format, args...)}
+}
+
+// check fails for a file or a link that cannot be in the folder.
+func (u *unpacking) check(name string, mode fs.FileMode) error {
+	switch {
+	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00"):
+		return u.noPlain(name)
+	case tree.TooDeep(name):
+		return u.invalid(nil, "has a file in more than %d folders within one another", tree.MaxDepth)
+	case !mode.IsRegular() && mode.Type() != fs.ModeSymlink:
+		return u.noPlain(name)
+	}
+	return nil
+}
+
+func (u *unpacking) noPlain(name string) error {
+	return u.invalid(nil, "has %q, which is no plain file inside it", name)
 }
 
 // create makes a file or a link, and its folders.
@@ -170,10 +268,10 @@ func (u *unpacking) create(name string, do func() error) error {
 }
 
 // file writes one file.
-func (u *unpacking) file(f *zip.File) error {
+func (u *unpacking) file(name string, was fs.FileMode, open func() (io.ReadCloser, error)) error {
 	const readable, executable fs.FileMode = 0o644, 0o755
 	mode := readable
-	if f.Mode()&0o111 != 0 {
+	if was&0o111 != 0 {
 		mode = executable
 	}
 	// a process that is just being started would hold the file open for writing, and then the file cannot be executed
@@ -183,50 +281,59 @@ func (u *unpacking) file(f *zip.File) error {
 		defer syscall.ForkLock.RUnlock()
 	}
 	var to *os.File
-	err := u.create(f.Name, func() (err error) {
-		to, err = u.root.OpenFile(f.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	err := u.create(name, func() (err error) {
+		to, err = u.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	if err := u.copy(to, f, u.left); err != nil {
+	if err := u.copy(to, name, open, u.left); err != nil {
 		return err
 	}
-	u.files = append(u.files, landfall.File{Path: f.Name})
+	u.files = append(u.files, landfall.File{Path: name})
 	return errors.Join(to.Chmod(mode), to.Close())
 }
 
 // copy writes the bytes of an entry, but no more than most.
-func (u *unpacking) copy(to io.Writer, f *zip.File, most int64) error {
-	from, err := f.Open()
+func (u *unpacking) copy(to io.Writer, name string, open func() (io.ReadCloser, error), most int64) error {
+	from, err := open()
 	if err != nil {
-		return u.invalid(err, "has %q, which cannot be read: %v", f.Name, err)
+		return u.invalid(err, "has %q, which cannot be read: %v", name, err)
 	}
 	defer from.Close()
 	n, err := io.Copy(to, io.LimitReader(from, most+1))
 	u.left -= n
 	switch {
-	case errors.Is(err, zip.ErrChecksum), errors.Is(err, zip.ErrFormat), errors.Is(err, io.ErrUnexpectedEOF):
-		return u.invalid(err, "has %q, which is damaged or encrypted", f.Name)
+	case isDamage(err):
+		return u.invalid(err, "has %q, which is damaged or encrypted", name)
 	case err == nil && n > most:
 		return u.invalid(nil, "has more bytes than the limit")
 	}
 	return err
 }
 
-// links makes the links, after all files, and then checks where each leads, when all others exist.
-func (u *unpacking) links(links []*zip.File) error {
-	for _, f := range links {
-		var target strings.Builder
-		if err := u.copy(&target, f, min(u.left, maxTarget)); err != nil {
-			return err
+// isDamage reports whether an archive is not as its format says.
+func isDamage(err error) bool {
+	return slices.ContainsFunc([]error{zip.ErrChecksum, zip.ErrFormat, tar.ErrHeader, gzip.ErrChecksum, gzip.ErrHeader,
+		io.ErrUnexpectedEOF}, func(damage error) bool { return errors.Is(err, damage) })
+}
+
+// link notes a symbolic link, which finish makes.
+func (u *unpacking) link(name, target string) {
+	u.files = append(u.files, landfall.File{Path: name, Mode: landfall.Symlink, Target: target})
+}
+
+// finish makes the links, after all files, and then checks where each leads, when all others exist.
+func (u *unpacking) finish() error {
+	if len(u.files) == 0 {
+		return u.invalid(nil, "has no file")
+	}
+	for _, f := range u.files {
+		if f.Mode == landfall.Symlink && (f.Target == "" || strings.Contains(f.Target, "\x00")) {
+			return u.invalid(nil, "has the symbolic link %q, whose target is no path", f.Path)
 		}
-		if target.Len() == 0 || strings.Contains(target.String(), "\x00") {
-			return u.invalid(nil, "has the symbolic link %q, whose target is no path", f.Name)
-		}
-		u.files = append(u.files, landfall.File{Path: f.Name, Mode: landfall.Symlink, Target: target.String()})
 	}
 	unpacked := tree.Of(u.files)
 	for _, name := range unpacked.Links() {

@@ -1,8 +1,10 @@
 package unpack_test
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -219,4 +221,94 @@ func (c *counted) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(p, offset)
 	c.bytes += int64(n)
 	return n, err
+}
+
+// tarOf packs headers, each with as many bytes as it says.
+func tarOf(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	w := tar.NewWriter(&text)
+	for _, h := range headers {
+		err := w.WriteHeader(&h)
+		if err == nil {
+			_, err = io.WriteString(w, strings.Repeat("x", int(h.Size)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+func gzipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	w := gzip.NewWriter(&text)
+	if _, err := w.Write(data); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// A tar is unpacked as a zip is, and so is one that gzip compressed.
+func TestTar(t *testing.T) {
+	t.Parallel()
+	packed := tarOf(t, tar.Header{Name: "pax", Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "c"}},
+		tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755}, tar.Header{Name: "a/link", Typeflag: tar.TypeSymlink,
+			Linkname: "../b/tool"}, tar.Header{Name: "./b/tool", Typeflag: tar.TypeReg, Mode: 0o700, Size: 4})
+	for _, data := range [][]byte{packed, gzipped(t, packed)} {
+		if !unpack.IsTar(data) || unpack.IsZip(data) || unpack.IsTar(archive(t, entry{"a", "b", 0o644})) {
+			t.Error("an archive is not known by its first bytes")
+		}
+		dir := t.TempDir()
+		if err := unpack.Tar(dir, "it", bytes.NewReader(data), unpack.Limits{Files: 4, Bytes: 4}); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "a/link")); err != nil || string(text) != "xxxx" {
+			t.Errorf("got %q, %v", text, err)
+		}
+		if info, err := os.Stat(filepath.Join(dir, "b/tool")); err != nil || info.Mode() != 0o755 {
+			t.Errorf("got %v, %v", info, err)
+		}
+	}
+}
+
+// A tar writes nothing outside, and no more than it may.
+func TestBadTar(t *testing.T) {
+	t.Parallel()
+	file := func(name string, size int64) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: size}
+	}
+	link := func(name, target string) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target}
+	}
+	whole := tarOf(t, file("a", 600))
+	for want, data := range map[string][]byte{
+		`has "../a", which is no plain file inside it`:       tarOf(t, file("../a", 1)),
+		`has "/a", which is no plain file inside it`:         tarOf(t, file("/a", 1)),
+		`has "a/b", which is no plain file inside it`:        tarOf(t, tar.Header{Name: "a/b", Typeflag: tar.TypeFifo}),
+		`has "hard", which is no plain file inside it`:       tarOf(t, file("a", 1), tar.Header{Name: "hard", Typeflag: tar.TypeLink, Linkname: "a"}),
+		`has "a" twice, or below another file`:               tarOf(t, file("a", 1), file("a", 1)),
+		`has the symbolic link "a", which leads out of it`:   tarOf(t, link("a", "../b")),
+		`has the symbolic link "a", whose target is no path`: tarOf(t, link("a", "")),
+		"has more bytes than the limit":                      gzipped(t, tarOf(t, file("a", 600), file("b", 401))),
+		"has more files than 3":                              tarOf(t, file("a", 1), file("b", 1), file("c", 1), file("d", 1)),
+		"has no file":                                        tarOf(t, tar.Header{Name: "a/", Typeflag: tar.TypeDir}),
+		"is no tar archive, or is damaged":                   bytes.Repeat([]byte("no tar"), 200),
+		`has "a", which is damaged or encrypted`:             whole[:700],
+		"it is no tar archive, or is damaged":                []byte("\x1f\x8bno gzip"),
+	} {
+		dir := filepath.Join(t.TempDir(), "into")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := unpack.Tar(dir, "it", bytes.NewReader(data), unpack.Limits{Files: 3, Bytes: 1000})
+		testkit.Kind(t, want, err, landfall.Invalid, want)
+		if outside, _ := filepath.Glob(filepath.Join(dir, "../*")); len(outside) != 1 {
+			t.Errorf("%s: there is %v", want, outside)
+		}
+	}
 }
