@@ -71,7 +71,7 @@ func rooms() []room {
 		{"canary", "spec store versioning", "deploy store/storetest"},
 		{"jobs", "accept canary deploy pipeline runs store upkeep", "accept/accepttest builder remote store/storetest"},
 		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree " +
-			"accept inspect runs outbound sandbox artifact preflight", "store/storetest assets/disk"},
+			"accept inspect runs outbound sandbox artifact preflight download unpack", "store/storetest assets/disk"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 

@@ -102,7 +102,7 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 	}
 	m.once.Do(func() { m.transport = m.dialer().Transport() })
 	x := &exchange{
-		base: m.transport, dialer: m.dialer(), remote: r, origin: origin, limit: m.Limits.withDefaults().ReceivedBytes,
+		base: m.transport, dialer: m.dialer(), remote: r, origin: origin, limit: m.Limits.WithDefaults().ReceivedBytes,
 	}
 	endpoint, err := transport.NewEndpoint(r.URL)
 	if err != nil {

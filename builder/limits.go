@@ -23,8 +23,8 @@ const (
 	gib = 1 << 30
 )
 
-// withDefaults returns l with its zero fields filled in.
-func (l Limits) withDefaults() Limits {
+// WithDefaults returns l with its zero fields filled in.
+func (l Limits) WithDefaults() Limits {
 	l.Files = cmp.Or(l.Files, 50_000)
 	l.CommitBytes = cmp.Or(l.CommitBytes, 2*gib)
 	l.FileBytes = cmp.Or(l.FileBytes, 100*mib)

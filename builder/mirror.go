@@ -169,7 +169,7 @@ type Mirror struct {
 func (m *Mirrors) open(r Remote) *Mirror {
 	dir := m.dir(r)
 	return &Mirror{
-		remote: r, dir: dir, limits: m.Limits.withDefaults(), lock: m.lock(dir), listed: &m.listed,
+		remote: r, dir: dir, limits: m.Limits.WithDefaults(), lock: m.lock(dir), listed: &m.listed,
 		storage: filesystem.NewStorage(publicFolder{osfs.New(dir, osfs.WithBoundOS())}, cache.NewObjectLRU(0)),
 	}
 }

@@ -33,17 +33,17 @@ type File struct {
 // String returns the address for people, without what stands behind its "?": that may be a password.
 func (f File) String() string {
 	shown, _, _ := strings.Cut(f.URL, "?")
-	return shown
+	return landfall.Printable(shown)
 }
 
 // Get writes the bytes of a file as they are sent. The dialer decides about its address, and about each one to which it
 // leads. Forbidden for an address of the installation's own network; Invalid for one that cannot be fetched from, or
-// does not have the file, and for a file that is larger than it may be or has another digest; Unavailable when the other
-// side cannot be reached, breaks off or is too slow: then another try may succeed. The messages name the address. Of a
-// file that is refused, a part may be written.
+// does not have the file, and for a file that is larger than it may be or has another digest; Unavailable when the
+// other side cannot be reached, breaks off or is too slow: then another try may succeed. The messages name the address.
+// Of a file that is refused, a part may be written.
 func Get(ctx context.Context, dialer *builder.Dialer, f File, to io.Writer) error {
 	if err := checkAddress(dialer, f.URL); err != nil {
-		return err
+		return f.broken(ctx, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -86,10 +86,16 @@ func (f File) answered(response *http.Response) error {
 		response.StatusCode == http.StatusRequestTimeout {
 		kind = landfall.Unavailable
 	}
-	if response.StatusCode != http.StatusOK {
-		return f.fail(kind, nil, "it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	answer := fmt.Sprintf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	switch {
+	case response.StatusCode == http.StatusOK:
+		return nil
+	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
+		answer += ": no password is sent, so the file must be there for everybody"
+	case kind == landfall.Invalid:
+		answer += ": correct the address, or put the file there"
 	}
-	return nil
+	return f.fail(kind, nil, "%s", answer)
 }
 
 // write writes the file, and checks what it is.
@@ -102,9 +108,10 @@ func (f File) write(ctx context.Context, from io.Reader, to io.Writer) error {
 	case err != nil:
 		return err
 	case n > f.MaxBytes:
-		return f.fail(landfall.Invalid, nil, "it has more than %d bytes", f.MaxBytes)
+		return f.fail(landfall.Invalid, nil, "it has more than %d bytes (setting LANDFALL_MAX_FILE_BYTES)", f.MaxBytes)
 	case f.Digest != "" && digest != f.Digest:
-		return landfall.Errorf(op, landfall.Invalid, "%s has the digest %s, not %s", f, digest, f.Digest)
+		return landfall.Errorf(op, landfall.Invalid, "%s has the digest %s, not %s: if it is to be so, say that digest; "+
+			"else bring back the file", f, digest, f.Digest)
 	}
 	return nil
 }

@@ -76,7 +76,10 @@ func TestNotFetched(t *testing.T) {
 		case "/around":
 			http.Redirect(w, r, "/around?again", http.StatusFound)
 		case "/closed":
-			panic(http.ErrAbortHandler)
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil || conn.Close() != nil {
+				t.Error(err)
+			}
 		}
 	})
 	if text, err := get(t.Context(), dialer, address+"/exact", ""); err != nil || len(text) != most {

@@ -8,6 +8,7 @@
 package environment
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -48,7 +49,8 @@ type Environment struct {
 	source  bool                                              // a source is no package until it is built
 	// further checks of CheckEntrypoint after command; nil: none
 	checkEntrypoint func(p pack, entrypoint string) error
-	modules         bool // Command returns a WebAssembly module, not a program
+	modules         bool   // Command returns a WebAssembly module, not a program
+	file            string // the usual name of a package's only file
 }
 
 // environments returns all environments by their names.
@@ -57,24 +59,27 @@ func environments() map[string]Environment {
 	for _, e := range []Environment{
 		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand,
 			build: script("binary/build.sh")},
-		{name: "container", command: containerCommand, install: installImage, checkEntrypoint: checkImage},
-		{name: "go", command: goCommand, build: goBuild, source: true},
+		{name: "container", file: "image.tar", command: containerCommand, install: installImage,
+			checkEntrypoint: checkImage},
+		{name: "go", file: "main.go", command: goCommand, build: goBuild, source: true},
 		{name: spec.Requests, files: []string{"python/adaptor.py", "binary/exec.py"}, command: requestCommand,
 			build: script("binary/build.sh")},
 		{name: spec.Either, files: []string{"python/adaptor.py", "binary/exec.py"}, command: eitherCommand,
 			build: script("binary/build.sh")},
-		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, checkEntrypoint: checkModule,
-			build: script("nodejs/build.sh")},
+		{name: "nodejs", file: "index.js", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand,
+			checkEntrypoint: checkModule, build: script("nodejs/build.sh")},
 		{
-			name: "python", command: pythonCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
+			name: "python", file: "main.py", command: pythonCommand, checkEntrypoint: checkPython,
+			build: script("python/build.sh"),
 			files: []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py",
 				"python/landfall_asgi.py"},
 		},
 		{
-			name: "python-fastapi", command: fastapiCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
+			name: "python-fastapi", file: "main.py", command: fastapiCommand, checkEntrypoint: checkPython,
+			build: script("python/build.sh"),
 			files: []string{"python/adaptor.py", "python/landfall_asgi.py"},
 		},
-		{name: "wasm", command: moduleCommand, modules: true},
+		{name: "wasm", file: "main.wasm", command: moduleCommand, modules: true},
 	} {
 		all[e.name] = e
 	}
@@ -235,6 +240,10 @@ func script(name string) func() (string, Warmup) {
 
 // Modules reports whether Command returns a WebAssembly module with its arguments, and not a program.
 func (e Environment) Modules() bool { return e.modules }
+
+// File returns the usual name of a package's only file, for one whose name nobody said: a function without an entry
+// point is in it.
+func (e Environment) File() string { return cmp.Or(e.file, "main") }
 
 // Images reports whether its functions are container images.
 func (e Environment) Images() bool { return e.install != nil }

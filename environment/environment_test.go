@@ -265,3 +265,19 @@ func TestInterpreter(t *testing.T) {
 		t.Errorf("python3 is %s, %v", got, err)
 	}
 }
+
+// A package's only file whose name nobody said has the name of a function without an entry point.
+func TestUsualFile(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"python", "python-fastapi", "nodejs", "wasm", "binary", ""} {
+		env, err := environment.Of(landfall.Environment{Name: name})
+		if file := env.File(); (err != nil) != (name == "") || file == "" {
+			t.Errorf("%q: got the file %q, %v", name, file, err)
+		} else if name == "" {
+			continue
+		}
+		if err := env.CheckEntrypoint(map[string]bool{env.File(): true}, ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

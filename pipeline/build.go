@@ -126,6 +126,7 @@ type buildJob struct {
 	pullImage string                // in place of the command: the image to pull
 	pullEnv   spec.Environment      // the environment of that image
 	unzip     bool                  // in place of the command: a zip is unpacked
+	archive   *archiveJob           // in place of the command: an archive is fetched
 	marks     map[string]string     // fingerprints of the secrets that it gets, by their names
 	warmup    environment.Warmup
 	key       landfall.Digest // covers all of the above and the environment's definition
@@ -204,6 +205,9 @@ func (b builtPlan) buildPackage(ctx context.Context, u versioning.Unit, plan pac
 	return nil
 }
 
+// builds reports whether the job is a build for people.
+func (j buildJob) builds() bool { return !j.unzip && j.archive == nil }
+
 // digest covers everything that can change the output of a build.
 func (j buildJob) digest(definition []byte) landfall.Digest {
 	rows := make([][3]string, 0, len(j.inputs))
@@ -234,7 +238,7 @@ func (d draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, err
 	}
 	files, err := d.cachedBuild(ctx, job.key)
 	if err != nil || files != nil {
-		if files != nil && !job.unzip {
+		if files != nil && job.builds() {
 			d.stats.Cached++
 			d.logf("%s: built before from the same input", job.what)
 		}
@@ -251,7 +255,7 @@ func (d draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, err
 		return nil, err
 	}
 	crashpoint.Here("build.executed")
-	if !job.unzip {
+	if job.builds() {
 		d.stats.Built++
 	}
 	return d.storeOutputs(ctx, dir, seen, job)
@@ -344,6 +348,9 @@ func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir 
 	if job.unzip {
 		return "", artifact.Unzip(dir, job.what)
 	}
+	if job.archive != nil {
+		return "", d.bring(ctx, dir, job)
+	}
 	d.logNow(ctx, append(d.takeLog(), fmt.Sprintf("building %s", job.what))...)
 	output := &logWriter{write: func(lines []string) { d.logNow(ctx, lines...) }, now: d.Now, hide: d.hide.Stream()}
 	shell, env := d.buildSecrets.addTo(job.command, job.env)
@@ -405,6 +412,10 @@ func (d draft) storeOutputs(ctx context.Context, dir, buildDir string, job build
 			return nil, err
 		}
 		d.outputs[files[i].Digest] = target
+	}
+	if d.dry {
+		d.dryOutputs = append(d.dryOutputs, kept)
+		return files, nil
 	}
 	crashpoint.Here("build.kept")
 	data, err := json.Marshal(storedBuild{name, files})

@@ -27,9 +27,10 @@ type draft struct {
 	released     bool              // a push wants a release
 	secrets      []store.GroupUnit // named by the functions
 	buildSecrets buildSecrets
-	base         []landfall.GroupUnit // compared with in the diff
-	baseUnits    []store.GroupUnit    // the same, as stored
-	baseGroup    landfall.UID         // the group version to which it belongs; empty: there is none
+	base         []landfall.GroupUnit                // compared with in the diff
+	baseUnits    []store.GroupUnit                   // the same, as stored
+	baseGroup    landfall.UID                        // the group version to which it belongs; empty: there is none
+	fetched      map[archiveID][]builder.ArchiveFile // the archives that are no files of the commit
 }
 
 // plan is the result that a commit will have, before any of it is stored. A plan without units is only a draft: then a
@@ -153,10 +154,10 @@ func (p plan) declarePackages(files []landfall.File) ([]versioning.Declared, err
 	for _, pkg := range p.spec.Packages {
 		plan := packagePlan{pkg: pkg}
 		var err error
-		if plan.source, err = p.archive(archives, pkg.Source, files); err != nil {
+		if plan.source, err = p.archive(archives, pkg, sourceArchive, files); err != nil {
 			return nil, err
 		}
-		if plan.deployment, err = p.archive(archives, pkg.Deployment, files); err != nil {
+		if plan.deployment, err = p.archive(archives, pkg, deploymentArchive, files); err != nil {
 			return nil, err
 		}
 		if env, err := preflight.EnvironmentOf(p.spec, pkg.Environment); err == nil && plan.source != nil &&
@@ -178,15 +179,17 @@ func (p plan) declarePackages(files []landfall.File) ([]versioning.Declared, err
 	return declared, nil
 }
 
-// archive selects the files of an archive of the commit; nil when the package has no such archive.
-func (a *attempt) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef,
+// archive returns the files of an archive of a package: those of the commit, or those that were fetched; nil when the
+// package has no such archive.
+func (d draft) archive(archives map[string]builder.ArchiveSpec, pkg spec.Package, part archivePart,
 	files []landfall.File) ([]builder.ArchiveFile, error) {
+	ref := part.of(pkg)
 	if ref.Name == "" {
-		return nil, nil
+		return d.fetched[archiveID{pkg.Name, part}], nil
 	}
 	selected, warnings, err := builder.SelectArchive(archives[ref.Name], files)
 	for _, warning := range warnings {
-		a.logf("warning: %s", warning)
+		d.logf("warning: %s", warning)
 	}
 	return selected, err
 }

@@ -32,6 +32,9 @@ func (s source) plan(ctx context.Context) (plan, error) {
 		return plan{}, err
 	}
 	d, err := s.draft(ctx, pushes)
+	if err == nil {
+		d.fetched, err = d.fetchArchives(ctx)
+	}
 	if err != nil || s.hasBuild() { // the files that the build makes are not known yet
 		return plan{draft: d}, err
 	}

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"crypto/rand"
+	"os"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/inspect"
@@ -13,7 +15,15 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 	if err != nil {
 		return inspect.Preview{}, err
 	}
-	w := &attempt{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
+	run := landfall.Run{ID: "plan-" + rand.Text(), App: app.ID, Commit: push.After}
+	w := &attempt{Pipeline: p, logger: p.Logger, app: app, run: run, hide: hide, dry: true,
+		outputs: map[landfall.Digest]string{}}
+	defer w.releaseBuilds(ctx)
+	defer func() {
+		for _, folder := range w.dryOutputs {
+			_ = os.RemoveAll(folder) // else it goes when there is no room for others
+		}
+	}()
 	preview, err := w.dryRun(ctx, push)
 	if err != nil {
 		err = w.redactError(err)
@@ -46,6 +56,11 @@ func (a *attempt) dryRun(ctx context.Context, push landfall.Push) (inspect.Previ
 	if d.hasBuild() {
 		files, err := d.previewCommit(ctx)
 		return inspect.Preview{Files: files, Log: a.takeLog()}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, quickLimit) // somebody waits for the answer
+	defer cancel()
+	if d.fetched, err = d.fetchArchives(limited); err != nil {
+		return inspect.Preview{}, err
 	}
 	p, err := d.planUnits(ctx, d.files)
 	if err != nil {

@@ -85,6 +85,8 @@ type attempt struct {
 	stats        landfall.RunStats
 	outputs      map[landfall.Digest]string // where the files of builds are
 	buildFolders []string                   // the folders of the builds in which they are
+	dry          bool                       // it only plans: nothing about its run is stored
+	dryOutputs   []string                   // the folders of outputs that nothing records
 }
 
 // heartbeatsPerLease is how often a worker renews its lease before it would end.
@@ -133,7 +135,7 @@ func (a *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// These are the time limits of the steps other than the build, whose limit is a setting.
+// These are the time limits of the steps.
 const (
 	quickLimit = 2 * time.Minute
 	longLimit  = 30 * time.Minute
@@ -154,7 +156,7 @@ func (a *attempt) steps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := step(ctx, a, landfall.StepPlan, quickLimit, s.plan)
+	p, err := step(ctx, a, landfall.StepPlan, longLimit, s.plan)
 	if err != nil {
 		return err
 	}
@@ -257,6 +259,10 @@ func (a *attempt) takeLog() []string {
 
 // logNow stores log lines at once, for the output of long steps.
 func (a *attempt) logNow(ctx context.Context, lines ...string) {
+	if a.dry {
+		a.log = append(a.log, lines...)
+		return
+	}
 	for i, line := range lines {
 		lines[i] = a.hide.String(line)
 	}

@@ -10,14 +10,14 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// unzipPackage replaces those archives of a package that are zips by the files in them.
+// unzipPackage replaces those archives of a package that are zips of the commit by the files in them.
 func (b builtPlan) unzipPackage(ctx context.Context, u versioning.Unit) error {
 	plan := b.packages[u.Unit]
 	var err error
-	if artifact.IsZip(plan.source) {
+	if plan.pkg.Source.Name != "" && artifact.IsZip(plan.source) {
 		plan.source, err = b.unzip(ctx, plan.pkg.Source.Name, plan.source[0])
 	}
-	if err == nil && artifact.IsZip(plan.deployment) {
+	if err == nil && plan.pkg.Deployment.Name != "" && artifact.IsZip(plan.deployment) {
 		plan.deployment, err = b.unzip(ctx, plan.pkg.Deployment.Name, plan.deployment[0])
 	}
 	plan.unzipped = err == nil

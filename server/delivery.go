@@ -261,9 +261,8 @@ func newImporter(d *delivery) *parcel.Importer {
 
 // newUploads returns what keeps the files that people send.
 func newUploads(s *shared) *handmade.Uploads {
-	const usual = 100 << 20 // bytes of a file of a commit, which an upload becomes
 	return &handmade.Uploads{Folder: filepath.Join(s.config.Data, "uploads"),
-		MaxBytes: cmp.Or(s.config.Limits.FileBytes, usual), Now: time.Now}
+		MaxBytes: s.config.Limits.WithDefaults().FileBytes, Now: time.Now} // which a file of a commit has at most
 }
 
 // newMaker returns what makes versions by hand.
