@@ -288,7 +288,7 @@ func packageObject(c *client.Version, v landfall.Version) error {
 	c.Status = &client.VersionStatus{BuildStatus: "none"}
 	_, commanded := spec["buildcmd"]
 	given, _ := spec["deployment"].(map[string]any)
-	byBuilder := content.Source != nil && given["url"] == nil // its environment's
+	byBuilder := content.Source != nil && given["url"] == nil && given["literal"] == nil // its environment's
 	if content.Deployment != nil && (commanded || byBuilder && content.Deployment.Key != content.Source.Key) {
 		c.Status.BuildStatus = "succeeded"
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/test/site"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -25,12 +26,12 @@ type fileServer struct {
 	mu      sync.Mutex
 	files   map[string][]byte
 	fetched map[string]int
-	down    int // how many more requests it refuses for now
+	down    map[string]int // how many more requests for a file it refuses for now
 }
 
 func newFileServer(t *testing.T) *fileServer {
 	t.Helper()
-	f := &fileServer{files: map[string][]byte{}, fetched: map[string]int{}}
+	f := &fileServer{files: map[string][]byte{}, fetched: map[string]int{}, down: map[string]int{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -43,8 +44,8 @@ func (f *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.fetched[r.URL.Path]++
 	content, there := f.files[r.URL.Path]
 	switch {
-	case f.down > 0:
-		f.down--
+	case f.down[r.URL.Path] > 0:
+		f.down[r.URL.Path]--
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case !there:
 		http.NotFound(w, r)
@@ -59,10 +60,11 @@ func (f *fileServer) put(path string, content []byte) {
 	f.files[path] = content
 }
 
-func (f *fileServer) refuse(requests int) {
+// refuse makes it refuse the next request for a file.
+func (f *fileServer) refuse(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.down = requests
+	f.down[path] = 1
 }
 
 // times returns how often a file was fetched.
@@ -132,7 +134,7 @@ func TestFetchedArchives(t *testing.T) {
 		"packed": `deployment: {type: url, url: "` + files.URL + `/packed", checksum: {}}`,
 		"plain":  `deployment: {type: url, url: "` + files.URL + `/plain.py"}`,
 		"fixed":  `deployment: {url: "` + files.URL + `/fixed.zip", checksum: {type: sha256, sum: ` + sum + `}}`,
-		"short": `deployment: {type: literal, literal: ` +
+		"short": `source: {literal: eA==}, deployment: {type: literal, literal: ` +
 			base64.StdEncoding.EncodeToString([]byte(answering("literal"))) + `}`,
 	}
 	write(archives)
@@ -142,6 +144,10 @@ func TestFetchedArchives(t *testing.T) {
 		"short": "literal"} {
 		site.WantServed(t, s, "shop", "/api/"+name, want)
 	}
+
+	var version client.Version
+	s.Call(http.MethodGet, "/packages/short-pkg/versions/latest", nil, &version)
+	testkit.Equal(t, "buildstatus of what was not built", version.Status.BuildStatus, "none")
 
 	before := s.UnitsOf("shop", string(first))
 	r.Write("site/index.html", "another page")
@@ -164,9 +170,11 @@ func TestFetchedArchives(t *testing.T) {
 		t.Errorf("the plan: exit code %d:\n%s", code, out)
 	}
 	testkit.EqualList(t, "what is kept after a plan", testkit.Must(filepath.Glob(kept))(t), stored)
-	// the other side is down for a moment, and the run is tried again
-	files.refuse(1)
+	// the other side is down for a moment, and the run is tried again with what it has already
+	files.refuse("/zipped.zip")
+	asked := files.times("/packed")
 	second := s.Released(r.Push("HEAD"), "shop")
+	testkit.Equal(t, "how often a run fetched a file", files.times("/packed")-asked, 1)
 	site.WantServed(t, s, "shop", "/api/zipped", "zip two")
 	site.WantServed(t, s, "shop--"+string(first), "/api/zipped", "zip one")
 	if u := s.UnitsOf("shop", string(second))["package zipped-pkg"]; u.Number != 2 {
