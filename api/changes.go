@@ -237,19 +237,30 @@ func (u units) master(ctx context.Context, row store.Unit, in *struct {
 		}
 		return u.download(ctx, v, "deployment")
 	}
-	versions, err := u.DB.Versions(ctx, row.ID, false)
+	m, err := u.readMaster(ctx, row)
 	if err != nil {
 		return nil, err
+	}
+	return inJSON(m), nil
+}
+
+// masterAlone is master under its own address, for whoever reads the document.
+func (u units) masterAlone(ctx context.Context, row store.Unit, _ *UnitPath) (*body[client.FunctionMaster], error) {
+	return answer(u.readMaster(ctx, row))
+}
+
+// readMaster returns what a function is called, and its versions.
+func (u units) readMaster(ctx context.Context, row store.Unit) (m client.FunctionMaster, err error) {
+	versions, err := u.DB.Versions(ctx, row.ID, false)
+	if err != nil {
+		return m, err
 	}
 	aliases, err := u.DB.Aliases(ctx, row.ID)
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
-	if err != nil {
-		return nil, err
-	}
-	return inJSON(masterOf(row, versions, aliases, latest)), nil
+	return masterOf(row, versions, aliases, latest), err
 }
 
 func masterOf(row store.Unit, versions []landfall.Version, aliases []landfall.Alias,

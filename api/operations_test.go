@@ -172,6 +172,7 @@ func rows() []row {
 			lost: []string{`name {"description":"Again"}`},
 		},
 		{id: "show-function", scope: read, says: `"name":"hello_master"`, lost: []string{"name"}, other: hidden},
+		{id: "master-of-function", scope: read, says: `"name":"hello_master"`, lost: []string{"name"}, other: hidden},
 		{id: "delete-function", scope: deploying, with: "name=unneeded", says: `"name":"unneeded-dddddddd"`,
 			lost: []string{"name"}, other: hidden},
 		{id: "tracker-of-functions", scope: read, says: `"FunctionVersionTracker"`, lost: []string{"name"}, other: hidden},

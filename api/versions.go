@@ -53,6 +53,8 @@ func (a *api) registerVersions(h huma.API) {
 	f := units{a, landfall.FunctionUnit}
 	registerOn(f, h, reading("show-function", "/functions/{name}",
 		"A function's aliases and versions, or its package's archive").content(orArchive[client.FunctionMaster](h)), f.master)
+	registerOn(f, h, reading("master-of-function", "/functions/{name}/master", "A function's aliases and versions: its "+
+		"FunctionMaster"), f.masterAlone)
 	registerOn(f, h, deploying("delete-function", http.MethodDelete, "/functions/{name}",
 		"Delete a function with its aliases and versions, unless something holds one"), f.deleteFunction)
 }
