@@ -58,7 +58,7 @@ func (c *Call) aliasHistory() *cobra.Command {
 
 // flagReason gives a command the flag that says why it moves a pointer.
 func flagReason(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "why; it is kept in the history")
+	cmd.Flags().StringVar(reason, "reason", "", "why, in at most 500 characters; it is kept in the history")
 }
 
 // removed returns the query that says in which namespace something is removed, and why.

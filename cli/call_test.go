@@ -12,7 +12,8 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{"help": "Available Commands:", "help app list": "landfall app list",
-		"help app": "landfall app"} {
+		"help app": "landfall app", "help function create": "A label and a function tag have at most 100 characters",
+		"help package version update": "(LANDFALL_MAX_FILE_BYTES)"} {
 		var stdout, stderr bytes.Buffer
 		c := &cli.Call{Stdout: &stdout, Stderr: &stderr}
 		if code := c.Run(t.Context(), strings.Fields(args)); code != 0 || !strings.Contains(stdout.String(), want) {

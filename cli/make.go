@@ -38,6 +38,7 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 		n.describes = n.Update && cmd.Flags().Changed("description")
 		return c.make(ctx, cl, k, in, n)
 	})
+	cmd.Long = short + ".\n\n" + wordsOfLimits
 	flags := cmd.Flags()
 	flags.StringVar(&n.Environment, "env", "", "environment: nodejs, python, go, binary, … (default: as before)")
 	flags.StringVar(&n.source, "src", "",
@@ -60,6 +61,11 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 	flags.StringVar(&n.version, "version", "", "with --pkg the version of the package, else the label of the new version")
 	return cmd
 }
+
+// wordsOfLimits are what people should know of what they send.
+const wordsOfLimits = `A file, an archive, or what is at an address has at most 100 MiB, unless the server says otherwise
+(LANDFALL_MAX_FILE_BYTES). A label and a function tag have at most 100 characters, without spaces, slashes,
+commas, =, ?, # and %; a description has at most 1,000.`
 
 // make makes a version, and shows it when it is there.
 func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Operands, n newVersion) error {

@@ -52,7 +52,9 @@ func (c *Call) versionUpdate(k unitKind) *cobra.Command {
 	cmd.Long = short + `.
 
 The new version has what is said here, and is as the latest in the rest. With --description and --version alone
-none is made: the version that --version names gets the description.`
+none is made: the version that --version names gets the description.
+
+` + wordsOfLimits
 	return cmd
 }
 

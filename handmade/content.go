@@ -162,7 +162,7 @@ func write(folder string, from io.Reader, most int64) (string, error) {
 	}
 	n, err := io.Copy(f, io.LimitReader(from, most+1))
 	if err = errors.Join(err, f.Close()); err == nil && n > most {
-		err = invalid("what is sent has more than %d bytes", most)
+		err = invalid("what is sent has more than %d bytes (LANDFALL_MAX_FILE_BYTES)", most)
 	}
 	return f.Name(), err
 }

@@ -51,8 +51,8 @@ func (u *Uploads) Begin(id string, owner landfall.Digest, share string, size int
 		return Upload{}, err
 	}
 	if size < 1 || size > u.MaxBytes {
-		return Upload{}, landfall.Errorf(op, landfall.Invalid, "an upload has from 1 to %d bytes, and this one %d",
-			u.MaxBytes, size)
+		return Upload{}, landfall.Errorf(op, landfall.Invalid, "an upload has from 1 to %d bytes, and this one %d "+
+			"(LANDFALL_MAX_FILE_BYTES)", u.MaxBytes, size)
 	}
 	if earlier, err := u.Find(owner, id); id != "" && err == nil {
 		return earlier, nil
