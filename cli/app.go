@@ -68,9 +68,30 @@ func (c *Call) asking(use, short, example string, qualified []string,
 		if err := splitNames(cmd, in, qualified); err != nil {
 			return err
 		}
+		if err := splitAppFlag(ctx, cl, cmd, in); err != nil {
+			return err
+		}
 		return run(ctx, cl, in)
 	})
 	return cmd
+}
+
+// splitAppFlag takes the namespace out of the flag --app, as splitNames does of operands. NotFound when the app is in
+// another one.
+func splitAppFlag(ctx context.Context, cl *client.Client, cmd *cobra.Command, in Operands) error {
+	f := cmd.Flags().Lookup("app")
+	if _, isOperand := in["app"]; isOperand || f == nil {
+		return nil
+	}
+	flag := Operands{"app": f.Value.String(), "namespace": in["namespace"]}
+	if err := splitNames(cmd, flag, []string{"app"}); err != nil || flag["app"] == f.Value.String() {
+		return err
+	}
+	if app, err := appIn(ctx, cl, flag["namespace"], flag["app"]); err != nil && app.Name != "" {
+		return err
+	}
+	in["namespace"] = flag["namespace"]
+	return f.Value.Set(flag["app"])
 }
 
 // splitNames takes the namespace out of operands that are written as NAMESPACE/NAME, and adds it to them. Invalid when

@@ -43,6 +43,9 @@ func (c *Call) canaryCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, n.Function, err = splitName(n.Function); err != nil {
+				return err
+			}
 			return ask(ctx, cl, http.MethodPost, pathOf("apps", app.Name, "canaries"), n, c.printCanary)
 		})
 	cmd.Long = `Move the calls of an alias, or of a route with weights, from the old version to a new one.

@@ -60,6 +60,7 @@ func proposals() map[string]proposal {
 			}
 			return []string{a.Name + "\t" + a.String()}
 		}),
+		"canary name": listed("/canaries", func(k client.Canary) []string { return []string{k.Name + "\t" + movedBy(k)} }),
 		"run id": listed("/runs", func(r client.Run) []string {
 			return []string{r.ID + "\t" + strings.Join([]string{r.App, r.Branch, r.Commit.Short(), string(r.State)}, " ")}
 		}),
@@ -98,7 +99,7 @@ func listed[T any](path string, names func(T) []string) proposal {
 			}
 		}
 		var query url.Values
-		if strings.HasPrefix(path, "/function") || strings.HasPrefix(path, "/packages") {
+		if strings.HasPrefix(path, "/function") || strings.HasPrefix(path, "/packages") || path == "/canaries" {
 			query = ofNamespace(in)
 		}
 		items, err := client.First[T](ctx, cl, pathOf(elements...), query, most)

@@ -51,7 +51,7 @@ func (c *Call) export(ctx context.Context, cl *client.Client, in Operands) error
 }
 
 func (c *Call) releaseImport() *cobra.Command {
-	var name, namespace string
+	var name string
 	var live bool
 	cmd := c.get("import FILE", "Make a release of a file that was exported",
 		"landfall release import shop.tar --app shop\nlandfall release import shop.tar --app shop --live",
@@ -70,7 +70,7 @@ func (c *Call) releaseImport() *cobra.Command {
 				return err
 			}
 			made, err := cl.Import(ctx, name, file, url.Values{"live": {strconv.FormatBool(live)},
-				"create": {strconv.FormatBool(create)}, "namespace": {namespace}})
+				"create": {strconv.FormatBool(create)}, "namespace": {in["namespace"]}})
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ as they are: the new one answers at its own address, and counts among those of b
 production. With --live it becomes live, and a hold ends. Secrets are not in a file: the app must have those
 that the functions read.`
 	cmd.Flags().StringVar(&name, "app", "", "the app that gets the release")
-	cmd.Flags().StringVar(&namespace, "namespace", "", "of an app that is made (default: default)")
+	cmd.Flags().String("namespace", "", "of an app that is made (default: default)")
 	cmd.Flags().BoolVar(&live, "live", false, "make it live, which ends a hold")
 	return cmd
 }

@@ -128,7 +128,7 @@ tag update nightly --function tool:v2
 	1 tag show nightly: ^tool \S+ 2 v2
 tag delete nightly
 	0 tag list: ^nightly
-function delete tool
+function delete tool --force
 	0 function list: ^tool
 
 canary create careful --function hello --alias prod --version 2 --interval 1h
