@@ -78,8 +78,9 @@ func (l PlanLine) Text(amount int64) string {
 // ErrOverPlan is the cause of the errors of what asks for more than a plan has.
 var ErrOverPlan = errors.New("over the plan")
 
-// Refusal returns a Conflict, with the figures and with ErrOverPlan as its cause, if something lets a namespace grow beyond its plan: for each limit of
-// which more is asked than the plan has and than was used before. nil when it does not.
+// Refusal returns a Conflict, with the figures and with ErrOverPlan as its cause, if something lets a namespace grow
+// beyond its plan: for each limit of which more is asked than the plan has and than was used before. nil when it does
+// not.
 func (p Plan) Refusal(namespace, what string, before, asked Usage) error {
 	var over []string
 	used := p.Lines(before)

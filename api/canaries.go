@@ -19,7 +19,8 @@ func (a *api) registerCanaries(h huma.API) {
 	const all, one = "/apps/{app}/canaries", "/apps/{app}/canaries/{canary}"
 	register(h, reading("list-canaries", "/canaries", "The canaries of a namespace, by name"), a.listCanaries)
 	register(h, deploying("create-canary", http.MethodPost, all,
-		"Move the calls of an alias or a route to another version, step by step").answering(http.StatusCreated).making("{name}"),
+		"Move the calls of an alias or a route to another version, step by step").
+		answering(http.StatusCreated).making("{name}"),
 		a.createCanary)
 	registerOn(a, h, reading("show-canary", one, "One canary, with its history, newest first"), a.showCanary)
 	registerOn(a, h, deploying("delete-canary", http.MethodDelete, one,

@@ -18,7 +18,8 @@ func (a *api) registerFunctionTags(h huma.API) {
 	const all, one = "/function-tags", "/function-tags/{tag}"
 	register(h, reading("list-function-tags", all, "The function tags of a namespace, by name"), a.functionTags)
 	register(h, deploying("create-function-tag", http.MethodPost, all,
-		"Name versions of functions together").answering(http.StatusCreated).making("{name}?namespace={namespace}"), a.createFunctionTag)
+		"Name versions of functions together").answering(http.StatusCreated).making("{name}?namespace={namespace}"),
+		a.createFunctionTag)
 	registerOn(a, h, reading("show-function-tag", one, "One function tag"), a.functionTag)
 	registerOn(a, h, deploying("update-function-tag", http.MethodPut, one,
 		"Let a function tag name other versions, and no others"), a.updateFunctionTag)

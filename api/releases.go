@@ -127,8 +127,8 @@ func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall
 		"%s has no release, tag or commit %q; there are: landfall release list %s", app.Name, name, app.Name)
 }
 
-// pushed returns the one of the group versions of a commit that its newest run made, and not one that people made beside
-// it by hand; when no run of it is on record any more, the first.
+// pushed returns the one of the group versions of a commit that its newest run made, and not one that people made
+// beside it by hand; when no run of it is on record any more, the first.
 func (a *api) pushed(ctx context.Context, app landfall.App, groups []landfall.Group) (landfall.UID, error) {
 	runs, err := a.DB.RunsOfCommit(ctx, app.ID, groups[0].Commit)
 	for _, run := range runs {

@@ -20,7 +20,8 @@ func (a *api) registerWebhooks(h huma.API) {
 	const all, one = "/webhooks", "/webhooks/{id}"
 	register(h, deploying("list-webhooks", http.MethodGet, all, "Webhooks of functions, newest first"), a.listWebhooks)
 	register(h, deploying("create-webhook", http.MethodPost, all,
-		"Make an address by which whoever knows it calls a function").answering(http.StatusCreated).making("{id}"), a.createWebhook)
+		"Make an address by which whoever knows it calls a function").answering(http.StatusCreated).making("{id}"),
+		a.createWebhook)
 	registerOn(a, h, deploying("show-webhook", http.MethodGet, one, "One webhook"), a.showWebhook)
 	registerOn(a, h, deploying("update-webhook", http.MethodPut, one,
 		"Let a webhook lead to another version, or describe it"), a.updateWebhook)

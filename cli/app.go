@@ -136,8 +136,8 @@ func splitName(written string) (namespace, name string, err error) {
 func appIn(ctx context.Context, cl *client.Client, namespace, name string) (app client.App, err error) {
 	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
 	if err == nil && app.Namespace != namespace {
-		err = landfall.Errorf("cli", landfall.NotFound, "there is no app %q in the namespace %q: it is in %q", name, namespace,
-			app.Namespace)
+		err = landfall.Errorf("cli", landfall.NotFound, "there is no app %q in the namespace %q: it is in %q", name,
+			namespace, app.Namespace)
 	}
 	return app, err
 }

@@ -45,7 +45,7 @@ func (c *Call) makeCommand(k unitKind, use, short, example string, as client.New
 		"what the environment builds from: a zip archive, a folder, a file, or the address of an archive")
 	flags.StringVar(&n.deployed, "deploy", "",
 		"what runs as it is: a zip archive, a folder, a file, or the address of an archive")
-	flags.StringVar(&n.checksum, "checksum", "", "what the file or the address must have: sha256:HEX, as sha256sum prints it")
+	flags.StringVar(&n.checksum, "checksum", "", "that of the file, or of what is at the address: sha256:HEX")
 	flags.StringVar(&n.Build, "buildcmd", "", "command that builds the source")
 	flags.StringVar(&n.Description, "description", "", "what people read beside the version")
 	flags.BoolVar(&n.NoRelease, "no-release", false, "make no release of the app that owns it")
@@ -294,5 +294,6 @@ func (c *Call) functionCreate(k unitKind) *cobra.Command {
 	return c.makeCommand(k, "create NAME", "Make a function by hand",
 		"landfall function create hello --env nodejs --code hello.js\n"+
 			"landfall function create --name foo --env nodejs --code foo.js --tag v1.0.0\n"+
-			"landfall function create tool --env binary --deploy https://example.com/tool.zip --checksum sha256:HEX", client.NewVersion{New: true})
+			"landfall function create tool --env binary --deploy https://example.com/tool.zip --checksum sha256:HEX",
+		client.NewVersion{New: true})
 }

@@ -53,8 +53,8 @@ func (c *Call) getIn(use, short, example string,
 	return cmd
 }
 
-// listIn is getIn for a list. Who asks for a namespace that is not there gets an empty list, as from other programs, and
-// is told on standard error. list returns how many items there are.
+// listIn is getIn for a list. Who asks for a namespace that is not there gets an empty list, as from other programs,
+// and is told on standard error. list returns how many items there are.
 func (c *Call) listIn(use, short, example string,
 	list func(ctx context.Context, cl *client.Client, in Operands) (int, error)) *cobra.Command {
 	return c.getIn(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {

@@ -294,8 +294,8 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 			held = append(held, fmt.Sprintf("the canary of the release %s (landfall release canary %s --stop)", h.Name,
 				d.app.Name))
 		case h.Kind == "release" && release == d.app.Live:
-			held = append(held, fmt.Sprintf("the release %s, which is live (take the %s out of the specs of %s and push, or let "+
-				"another release be live)", h.Name, v.Unit.Kind, d.app.Name))
+			held = append(held, fmt.Sprintf("the release %s, which is live (take the %s out of the specs of %s and push, "+
+				"or let another release be live)", h.Name, v.Unit.Kind, d.app.Name))
 		case h.Kind == "release" && d.force:
 			if !slices.Contains(d.Releases, release) {
 				d.Releases = append(d.Releases, release)
@@ -320,8 +320,8 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 			if d.app.OfNamespace() {
 				named += fmt.Sprintf(" (landfall trigger delete %s %s)", d.app.Name, t.Name)
 			} else {
-				named += fmt.Sprintf(" (let it name another version in the specs of %s and push, and let the releases before expire)",
-					d.app.Name)
+				named += fmt.Sprintf(" (let it name another version in the specs of %s and push, and let the releases before "+
+					"expire)", d.app.Name)
 			}
 			held = append(held, named)
 		case !slices.Contains(d.Triggers, t):

@@ -45,7 +45,8 @@ func (editor *Editor) SetFunctionTag(ctx context.Context, n versioning.NewFuncti
 }
 
 // DeleteFunctionTag removes a function tag. The versions stay. NotFound when there is none; Conflict when a spec
-// declares it, or while a trigger of a live release leads to it; and the errors of allowed, for what it names. by says who removes it, and why.
+// declares it, or while a trigger of a live release leads to it; and the errors of allowed, for what it names. by says
+// who removes it, and why.
 func (editor *Editor) DeleteFunctionTag(ctx context.Context, namespace, name string, by Mover,
 	allowed Allowed) error {
 	return editor.changeFunctionTag(ctx, namespace, name, func(tx *store.Tx) error {

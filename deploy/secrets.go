@@ -287,8 +287,8 @@ func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name s
 	})
 }
 
-// checkReaders fails with Conflict when a version of one of the app's functions reads a secret, and something leads to it
-// that is no release with it.
+// checkReaders fails with Conflict when a version of one of the app's functions reads a secret, and something leads to
+// it that is no release with it.
 func checkReaders(ctx context.Context, tx *store.Tx, app landfall.App, name string) error {
 	versions, err := tx.NamedVersions(ctx, app.ID)
 	if err != nil {

@@ -312,8 +312,8 @@ func (v Version) fits(app landfall.App, latest landfall.Version) error {
 	switch there := latest.Number > 0; {
 	case there && !app.OfNamespace() && (v.hasContent() || v.Package.Name != "" || v.Environment != "" ||
 		v.Entrypoint != ""):
-		return fail(landfall.Conflict, "%s belongs to the app %s: what it is comes with a push; change it in the specs of %[2]s "+
-			"and push, or choose another name", v.Unit, app.Name)
+		return fail(landfall.Conflict, "%s belongs to the app %s: what it is comes with a push; change it in the specs "+
+			"of %[2]s and push, or choose another name", v.Unit, app.Name)
 	case !there && v.Update:
 		return fail(landfall.NotFound, "there is no %s in the namespace %q: landfall %s version create makes one", v.Unit,
 			v.Namespace, v.Unit.Kind)
