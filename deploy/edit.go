@@ -21,6 +21,7 @@ type EditResult struct {
 	Added   bool         // the unit was not in force before
 	Release landfall.UID // the release with the change; empty: nothing changed
 	Note    string       // what else the person should know
+	Tagged  []string     // which versions function tags named until now, in sentences
 }
 
 // ResultOf returns what is to be said of an earlier change that made a group version of the app.
@@ -66,8 +67,9 @@ type edit struct {
 	uid   landfall.UID      // of the new version
 	actor string
 
-	unreleased bool // no release is made of it
-	again      bool // what is made is new although no unit has changed
+	tagged     []string // see EditResult
+	unreleased bool     // no release is made of it
+	again      bool     // what is made is new although no unit has changed
 }
 
 // edit lets change modify the units of an app, and releases the result with the message that change returns. Conflict
@@ -85,7 +87,7 @@ func (editor *Editor) edit(
 		if err != nil {
 			return err
 		}
-		made.Added = added
+		made.Added, made.Tagged = added, e.tagged
 		made.Release, made.Note, err = e.release(ctx, message)
 		return err
 	})
@@ -176,12 +178,14 @@ func (e *edit) apply(
 		Beside: beside, New: made,
 	}
 	applied, err := apply.Versions(ctx, e.tx)
-	if err == nil {
-		err = TagVersions(ctx, e.tx, applied, made, Mover{Actor: e.actor, At: apply.At})
-	}
 	if err != nil {
 		return store.GroupUnit{}, err
 	}
+	notes, err := TagVersions(ctx, e.tx, applied, made, Mover{Actor: e.actor, At: apply.At})
+	if err != nil {
+		return store.GroupUnit{}, err
+	}
+	e.tagged = append(e.tagged, notes...)
 	if at := e.index(unit.Unit); at >= 0 {
 		e.units[at] = applied[0]
 	} else {

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -144,9 +145,10 @@ func ShowFunctionTags(ctx context.Context, tx *store.Tx, namespace string, names
 	return apps, nil
 }
 
-// TagVersions lets function tags name the versions that a person has made, where the person said so.
+// TagVersions lets function tags name the versions that a person has made, where the person said so. It returns what
+// they named until now, as notes.
 func TagVersions(ctx context.Context, tx *store.Tx, units []store.GroupUnit,
-	made map[landfall.UnitID]landfall.NewVersion, by Mover) error {
+	made map[landfall.UnitID]landfall.NewVersion, by Mover) (notes []string, err error) {
 	for _, u := range units {
 		tag := made[u.Unit].Tag
 		if tag == "" {
@@ -154,15 +156,20 @@ func TagVersions(ctx context.Context, tx *store.Tx, units []store.GroupUnit,
 		}
 		v, err := tx.VersionByNumber(ctx, u.UnitID, u.Number)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		row := store.Unit{ID: u.UnitID, Unit: u.Unit, Namespace: v.Namespace, App: v.App}
-		if err := versioning.AddToFunctionTag(ctx, tx, row, v, tag, by.ofName()); err != nil {
-			return err
+		was, err := versioning.AddToFunctionTag(ctx, tx, row, v, tag, by.ofName())
+		if err == nil {
+			_, err = ShowFunctionTags(ctx, tx, v.Namespace, tag)
 		}
-		if _, err := ShowFunctionTags(ctx, tx, v.Namespace, tag); err != nil {
-			return err
+		if err != nil {
+			return nil, err
+		}
+		if was.Number > 0 {
+			notes = append(notes, fmt.Sprintf("the function tag %s names %s:%d now, in place of %[2]s:%[4]d", tag, u.Unit.Name,
+				u.Number, was.Number))
 		}
 	}
-	return nil
+	return notes, nil
 }

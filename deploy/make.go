@@ -27,8 +27,8 @@ type HandVersion struct {
 // before; NotFound when the unit is not there, and nothing says
 // what a new function runs.
 func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion,
-	actor string) (made landfall.Version, release landfall.UID, err error) {
-	result, err := editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+	actor string) (made landfall.Version, result EditResult, err error) {
+	result, err = editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		e.unreleased, e.again = e.unreleased || n.Unreleased, true
 		if n.Key != "" {
 			e.uid, err = e.tx.FreeUID(ctx, e.app.ID, "", func(try int) landfall.UID { return KeyUID(e.app, n.Key, try) })
@@ -63,7 +63,7 @@ func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandV
 		made, err = e.version(ctx, u)
 		return fmt.Sprintf("Made no. %d of the %s", u.Number, n.Unit), at < 0, err
 	})
-	return made, result.Release, err
+	return made, result, err
 }
 
 // KeyUID returns the UID of the group version that MakeVersion makes for a key, at first for a try of 0, and when it is

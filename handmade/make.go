@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -128,11 +129,14 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	if err := m.checkRuns(ctx, hand, latest); err != nil {
 		return Made{}, err
 	}
-	made, release, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
+	version, result, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
 	if err != nil {
 		return Made{}, err
 	}
-	return m.made(ctx, app.ID, made, release)
+	made, err := m.made(ctx, app.ID, version, result.Release)
+	made.Result.Note = strings.Join(slices.DeleteFunc(append([]string{made.Result.Note}, result.Tagged...),
+		func(note string) bool { return note == "" }), "; ")
+	return made, err
 }
 
 // reference returns the reference of the commit that a key makes.

@@ -77,6 +77,10 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
+	tagged, err := deploy.TagVersions(ctx, tx, units, k.byHand, deploy.Mover{Actor: actorOf(pushes), At: k.Now()})
+	if err != nil {
+		return err
+	}
 	crashpoint.Here("commit.grouped")
 	u := deploy.RefUpdate{
 		Tx: tx, App: &app, Group: group, Units: units, Release: !wantNoRelease(pushes), ReleaseURL: k.Runs.ReleaseURL,
@@ -105,7 +109,7 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	crashpoint.Here("commit.pointed")
-	return k.succeed(ctx, u, change, notes)
+	return k.succeed(ctx, u, change, append(tagged, notes...))
 }
 
 // isNew reports whether a group version was never a release.
@@ -202,9 +206,6 @@ func (k storedPlan) group(
 		App: app, UID: uid, Commit: k.run.Commit, Production: production, Units: k.units, Stored: k.stored, At: k.Now(),
 		Unreleased: wantNoRelease(pushes), StoreAgain: k.run.Rebuild, New: k.byHand}
 	units, err := apply.Versions(ctx, tx)
-	if err == nil {
-		err = deploy.TagVersions(ctx, tx, units, k.byHand, deploy.Mover{Actor: actorOf(pushes), At: apply.At})
-	}
 	if err != nil {
 		return landfall.Group{}, nil, err
 	}

@@ -131,24 +131,28 @@ func putFunctionTag(ctx context.Context, tx *store.Tx, t landfall.FunctionTag) e
 	return tx.PutFunctionTag(ctx, t)
 }
 
-// AddToFunctionTag lets a function tag name a version in place of what it named of the function. It makes the tag if it
-// is not there. Conflict, with the place, when a spec declares the tag. by says who, why and when.
+// AddToFunctionTag lets a function tag name a version in place of what it named of the function, which it returns; its
+// number is 0 for nothing. It makes the tag if it is not there. Conflict, with the place, when a spec declares the tag.
+// by says who, why and when.
 func AddToFunctionTag(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, name string,
-	by store.AliasMove) error {
+	by store.AliasMove) (was landfall.TaggedFunction, err error) {
 	if err := CheckFunctionTag(name); err != nil {
-		return err
+		return was, err
 	}
 	t, err := tx.FunctionTag(ctx, row.Namespace, name)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
-		return err
+		return was, err
 	}
 	if err := CheckUndeclared(t); err != nil {
-		return err
+		return was, err
 	}
 	t.Namespace, t.Name, t.Moved, t.Actor, t.Reason = row.Namespace, name, by.At, by.Actor, by.Reason
-	t.Functions = append(slices.DeleteFunc(t.Functions, func(f landfall.TaggedFunction) bool { return f.Unit == row.ID }),
-		entry(row, v))
-	return putFunctionTag(ctx, tx, t)
+	named := func(f landfall.TaggedFunction) bool { return f.Unit == row.ID }
+	if i := slices.IndexFunc(t.Functions, named); i >= 0 {
+		was = t.Functions[i]
+	}
+	t.Functions = append(slices.DeleteFunc(t.Functions, named), entry(row, v))
+	return was, putFunctionTag(ctx, tx, t)
 }
 
 // CheckUndeclared returns a Conflict, with the place, for a function tag that a spec declares: its pushes alone change
