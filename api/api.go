@@ -161,6 +161,7 @@ func Register(h huma.API, c Config) {
 	a.registerReleases(h)
 	a.registerReleaseCanaries(h)
 	a.registerVersions(h)
+	a.registerEnvironments(h)
 	a.registerAliases(h)
 	a.registerFunctionTags(h)
 	a.registerFiles(h)

@@ -202,6 +202,9 @@ func rows() []row {
 			id: "tracker-of-packages", scope: read, with: "name=hello-pkg", says: `"PackageVersionTracker"`,
 			lost: []string{"name"}, other: hidden,
 		},
+		{id: "list-environments", scope: read, says: `"name":"env"`, other: seen},
+		{id: "delete-environment", scope: deploying, status: gone, with: "name=unneeded-env", lost: []string{"name", "?app=nosuch"},
+			other: hidden},
 		{id: "list-aliases", scope: read, says: `"name":"stable"`, lost: []string{"name"}, other: hidden},
 		{
 			id: "create-alias", scope: deploying, status: created, body: `{"alias":"canary","version":"latest"}`,

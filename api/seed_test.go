@@ -315,7 +315,7 @@ func (w *world) makeRecords() {
 			State: landfall.RunQueued, UID: "eeeeeeee", Created: time.Now(),
 		}
 		for _, id := range []landfall.UnitID{{Kind: landfall.FunctionUnit, Name: "unneeded"},
-			{Kind: landfall.PackageUnit, Name: "unneeded-pkg"}} {
+			{Kind: landfall.PackageUnit, Name: "unneeded-pkg"}, {Kind: landfall.EnvironmentUnit, Name: "unneeded-env"}} {
 			err = errors.Join(err, idle(ctx, tx, shopID, id))
 		}
 		use := landfall.FunctionUse{ID: jobID, Unit: row.ID, Number: 1, Created: time.Now(), Updated: time.Now()}

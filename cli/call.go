@@ -79,8 +79,8 @@ func (c *Call) Tree() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push",
 		"landfall app create shop\nlandfall app history shop", c.loginCommand(), c.statusCommand(), c.appCommand(),
 		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind()), c.unitCommand(packageKind()),
-		c.routeCommand(), c.triggerCommand(), c.canaryCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(),
-		c.tokenCommand(), c.jobCommand(), c.webhookCommand(),
+		c.environmentCommand(), c.routeCommand(), c.triggerCommand(), c.canaryCommand(), c.namespaceCommand(),
+		c.queueCommand(), c.secretCommand(), c.tokenCommand(), c.jobCommand(), c.webhookCommand(),
 		c.planCommand(), c.collectCommand(), c.tagCommand(),
 		c.executionCommand(), c.completionCommand(), c.versionCommand(),
 	)

@@ -53,6 +53,7 @@ func proposals() map[string]proposal {
 		"function name":    functionKind().references,
 		"function version": functionKind().versions,
 		"package name":     packageKind().references,
+		"environment name": environmentKind().references,
 		"package version":  packageKind().versions,
 		"function alias": listed("/functions/{name}/aliases", func(a client.Alias) []string {
 			if a.Name == landfall.Latest { // it moves by itself
@@ -99,7 +100,8 @@ func listed[T any](path string, names func(T) []string) proposal {
 			}
 		}
 		var query url.Values
-		if strings.HasPrefix(path, "/function") || strings.HasPrefix(path, "/packages") || path == "/canaries" {
+		if strings.HasPrefix(path, "/function") || strings.HasPrefix(path, "/packages") || path == "/canaries" ||
+			path == environmentKind().path {
 			query = ofNamespace(in)
 		}
 		items, err := client.First[T](ctx, cl, pathOf(elements...), query, most)

@@ -109,7 +109,7 @@ func testUsesHold(t *testing.T, open opener) {
 	hook := landfall.FunctionHook{FunctionUse: landfall.FunctionUse{ID: "h", Unit: row.ID, Number: 1}, Key: "k"}
 	update(t, db, func(tx *store.Tx) error { return tx.PutFunctionHook(ctx, hook) })
 	testkit.Same(t, "with a webhook", loose(), 0)
-	testkit.Same(t, "whether it is held", testkit.Must(db.HeldVersion(ctx, row.ID, 1))(t), true)
+	testkit.Same(t, "what is held", testkit.Must(db.HeldVersions(ctx, row.ID))(t), []int64{1})
 	named := func() int { return len(testkit.Must(db.NamedVersions(ctx, app.ID))(t)) }
 	testkit.Same(t, "versions that something names", named(), 1)
 	hook.Number = 0

@@ -248,27 +248,32 @@ const pinHolds = `(EXISTS (SELECT 1 FROM ` + pinned + ` al WHERE al.unit = v.uni
 	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
 // keptHolds is true for a version v that a function's version in a tracker needs to run, as each of these can be called
-// by its number: its package, and the environment and the configuration in the group version that made it.
-const keptHolds = `EXISTS (SELECT 1 FROM units ku JOIN units fu ON fu.scope = 'namespace/' || ku.namespace
-		AND fu.kind = 'function'
-	JOIN versions fv ON fv.unit = fu.id AND fv.retired = 0 AND fv.production = 1
-	WHERE ku.id = v.unit AND (ku.kind = 'package' AND fv.content = '{"packageref":{"name":"' || ku.name || '-' || v.uid
-			|| '","namespace":"' || ku.namespace || '","resourceversion":"' || v.number || '"}}'
-		OR ku.kind IN ('environment', 'config') AND EXISTS (SELECT 1 FROM group_units kg
-			WHERE kg.app = fu.app AND kg.grp = fv.uid AND kg.unit = v.unit AND kg.number = v.number)))`
+// by its number: its package, and the environment and the configuration in the group version that made it. $1 is the app
+// or the unit of v. (Each package is looked up among what all functions run, which is read once. The cross joins make
+// every planner begin with the version's group versions.)
+const keptHolds = `EXISTS (SELECT 1 FROM units ku WHERE ku.id = v.unit AND (
+	ku.kind = 'package' AND '{"packageref":{"name":"' || ku.name || '-' || v.uid || '","namespace":"' || ku.namespace
+			|| '","resourceversion":"' || v.number || '"}}' IN (
+		SELECT fv.content FROM units fu JOIN versions fv ON fv.unit = fu.id AND fv.retired = 0 AND fv.production = 1
+		WHERE fu.kind = 'function' AND fu.scope IN (SELECT 'namespace/' || namespace FROM apps WHERE id = $1
+			UNION ALL SELECT 'namespace/' || namespace FROM units WHERE id = $1))
+	OR ku.kind IN ('environment', 'config') AND EXISTS (SELECT 1 FROM group_units kg CROSS JOIN units fu
+		CROSS JOIN versions fv WHERE kg.unit = v.unit AND kg.number = v.number AND fu.app = kg.app AND fu.kind = 'function'
+		AND fv.unit = fu.id AND fv.uid = kg.grp AND fv.retired = 0 AND fv.production = 1)))`
 
-// HeldVersion reports whether an accessible release, an alias, a function tag, a job, a webhook or an execution that is
-// not over holds a version, or a version of a function that is in its tracker and needs it to run.
-func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
-	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64],
-		`SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
+// HeldVersions returns the numbers of the versions of a unit that an accessible release, an alias, a function tag, a
+// job, a webhook or an execution that is not over holds, or a version of a function that is in its tracker and needs
+// one to run.
+func (q queries) HeldVersions(ctx context.Context, unit string) ([]int64, error) {
+	return list(ctx, q, "store.HeldVersions", scanValue[int64],
+		`SELECT v.number FROM versions v WHERE v.unit = $1
 		AND (EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0) OR `+packageHolds+` OR `+pinHolds+`
 			OR EXISTS (SELECT 1 FROM units u JOIN executions x ON x.namespace = u.namespace AND x.function = u.name
 				WHERE u.id = v.unit AND u.kind = 'function' AND x.number = v.number AND x.finished = 0)
 			OR EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
-				WHERE `+sameContent+` AND x.finished = 0) OR `+keptHolds+`)`, unit, number)
-	return n > 0, err
+				WHERE `+sameContent+` AND x.finished = 0) OR `+keptHolds+`)
+		ORDER BY v.number`, unit)
 }
 
 // DeleteVersion removes a version and its pointers into the object store; a collection does the rest.

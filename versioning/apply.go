@@ -360,12 +360,12 @@ func retireUnit(ctx context.Context, tx *store.Tx, row store.Unit, pinned map[st
 	if err != nil || !slices.ContainsFunc(versions, func(v landfall.Version) bool { return v.Production && !v.Retired }) {
 		return false, err
 	}
+	held, err := tx.HeldVersions(ctx, row.ID)
+	if err != nil {
+		return false, err
+	}
 	for _, v := range versions {
-		held, err := tx.HeldVersion(ctx, row.ID, v.Number)
-		if err != nil {
-			return false, err
-		}
-		if !held && !pinned[store.UnitNumber{Unit: row.ID, Number: v.Number}] {
+		if !slices.Contains(held, v.Number) && !pinned[store.UnitNumber{Unit: row.ID, Number: v.Number}] {
 			if err := tx.DeleteVersion(ctx, row.ID, v.Number); err != nil {
 				return false, err
 			}

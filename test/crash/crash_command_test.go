@@ -92,6 +92,11 @@ release create shop {oldest}
 	1 app list: ^copy
 	1|2 release list copy: http
 
+- @draft spec version apply --no-release
+	1 environment list: ^spare default blog 1
+environment delete spare
+	0 environment list: ^spare
+
 function create tool --env python --code {files}/one.py
 	1 function version list tool: ^tool-
 	1 package version list tool-pkg: ^tool-pkg-
@@ -288,9 +293,15 @@ func newCommanded(t *testing.T, points []string) *commanded {
 	blog, slow := site.NewRepository(t), site.NewRepository(t)
 	blog.Write("specs/app.yaml", site.AppSpec("blog"), "site/index.html", "a page")
 	blog.Commit("A page")
+	draft := site.NewRepository(t)
+	draft.Git("checkout", "--quiet", "-b", "draft")
+	draft.Write("specs/app.yaml", site.AppSpec("blog")+"---\n"+
+		"{apiVersion: fission.io/v1, kind: Environment, metadata: {name: spare}, spec: {runtime: {image: fission/python-env}}}\n",
+		"site/index.html", "a page")
+	draft.Commit("Another environment")
 	slow.Write("specs/app.yaml", site.AppSpec("slow", "build: {command: sleep 60, outputs: [site]}"))
 	slow.Commit("A slow build")
-	c.known["@shop"], c.known["@blog"], c.known["@slow"] = shop.Dir, blog.Dir, slow.Dir
+	c.known["@shop"], c.known["@blog"], c.known["@slow"], c.known["@draft"] = shop.Dir, blog.Dir, slow.Dir, draft.Dir
 	c.write("value", "a-value-of-a-secret")
 	for _, name := range []string{"one", "two", "three"} {
 		code := fmt.Sprintf("def main():\n    return %q\n", name)
