@@ -177,7 +177,7 @@ func rooms() []room {
 		{"test/fault", "", "api/client assets/s3/s3test store/storetest test/forge test/machine test/site"},
 		{"test/roles", "",
 			"logtest runtime/trigger/queue/natstest runtime/wasm/wasmtest secret test/forge test/machine test/site"},
-		{"test/pages", "", "api/client store test/browser test/forge test/site runtime/gateway/access"},
+		{"test/pages", "", "api/client test/browser test/forge test/site runtime/gateway/access"},
 		{"test/history", "", "accept assets builder deploy pipeline remote runs runtime/registry runtime/registry/stored secret " +
 			"store store/storetest upkeep versioning"},
 		{"test/soak", "", "api/client store/storetest test/forge test/site"},

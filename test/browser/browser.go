@@ -208,14 +208,21 @@ func (b *Tab) Do(what string, action chromedp.Action[chromedp.Void]) {
 // Open goes to an address of the control host.
 func (b *Tab) Open(path string) {
 	b.t.Helper()
-	b.Do("open "+path, chromedp.Navigate(b.site.URL+path))
+	b.leave("open "+path, chromedp.Navigate(b.site.URL+path))
 }
 
 // Press clicks what a person would click, and waits for the page that it leads to.
 func (b *Tab) Press(selector string) {
 	b.t.Helper()
+	b.leave("press "+selector, chromedp.Click(selector))
+}
+
+// leave does what leads to another page, and waits until that is there. Events do not say so: those of the page before
+// it, which was not over, may come later.
+func (b *Tab) leave(what string, action chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
 	at := Value[string](b, `document.documentElement.dataset.left = "1"; location.href`)
-	b.Do("press "+selector, chromedp.Click(selector))
+	b.Do(what, action)
 	b.Until("another page than "+at, `document.readyState === "complete" && !document.documentElement.dataset.left`)
 }
 

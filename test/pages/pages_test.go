@@ -1,7 +1,6 @@
 package pages_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/test/browser"
 	"landfall.dev/landfall/test/forge"
 	"landfall.dev/landfall/test/site"
@@ -279,23 +278,11 @@ func TestPagesOfAReader(t *testing.T) {
 	s := site.New(t)
 	r := s.Static("shop")
 	one, two := s.Numbered(r, "shop", 1), s.Numbered(r, "shop", 2)
-	s.Stop()
-	db, err := s.OpenState()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const reader = "a token that may look and not touch, and is long"
-	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader",
-			Scope: landfall.ScopeRead})
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
+	var reader client.MadeToken
+	s.Call(http.MethodPost, "/tokens", client.NewToken{Name: "reader", Scope: landfall.ScopeRead}, &reader)
 
 	b := browser.NewTab(t, s, browser.Look{Script: false, Width: 1000, Scheme: "light"})
-	b.SignIn(reader)
+	b.SignIn(reader.Text)
 	b.Open("/apps/shop")
 	wantReads(t, b, string(two))
 	testkit.Equal(t, "buttons", browser.Value[int](b, `document.querySelectorAll("main a.button, main button").length`), 0)
