@@ -3,6 +3,7 @@ package store_test
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -368,8 +369,16 @@ func testCollection(t *testing.T, open opener) {
 		holders := testkit.Must(s.db.VersionHolders(ctx, s.unit.ID, functions[1].Number))(t)
 		testkit.Same(t, "holders", holders, []store.Holder{{Kind: "function tag", Name: "nightly"}})
 		update(t, s.db, func(tx *store.Tx) error {
-			return tx.DeleteFunctionTag(ctx, s.app.Namespace, "nightly", store.AliasMove{})
+			return tx.DeleteFunctionTag(ctx, s.app.Namespace, "nightly",
+				store.AliasMove{Actor: "bob", Reason: "not needed", At: s.app.Created})
 		})
+		var moves []string
+		for _, m := range testkit.Must(s.db.FunctionTagMoves(ctx, s.app.Namespace, "nightly", 0, 10))(t) {
+			testkit.Equal(t, "the app of the function", m.App, s.app.ID)
+			moves = append(moves, fmt.Sprintf("%s %s>%s %s %s", m.Function, m.From, m.To, m.Actor, m.Reason))
+		}
+		testkit.Same(t, "moves of the tag", moves, []string{fmt.Sprintf("hello %s> bob not needed", functions[1].UID),
+			fmt.Sprintf("hello >%s ada ", functions[1].UID)})
 		testkit.Same(t, "held when the tag is gone", held(s.unit), nil)
 		_, err := s.db.FunctionTag(ctx, s.app.Namespace, "nightly")
 		testkit.Kind(t, "a function tag that is gone", err, landfall.NotFound)
