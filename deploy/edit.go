@@ -298,7 +298,8 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: !e.unreleased, ReleaseURL: e.by.ReleaseURL,
 		Now: e.by.Now, Budget: budget}
 	reason := strings.ToLower(message[:1]) + message[1:]
-	if err := u.applyProduction(ctx, !e.unreleased, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
+	by := Mover{Actor: e.actor, Reason: reason, At: at}
+	if err := u.applyProduction(ctx, !e.unreleased, by, by); err != nil {
 		return "", err
 	}
 	_, notes, err := u.Settle(ctx)

@@ -56,7 +56,11 @@ func (u *RefUpdate) Point(ctx context.Context, push landfall.Push) error {
 	}
 	by := Mover{Actor: push.Actor, Reason: "push of " + push.After.Short(), At: at}
 	if line == landfall.Production {
-		if err := u.applyProduction(ctx, release, by); err != nil {
+		names := by
+		if branch, ok := ApplyRef(push).Branch(); ok {
+			names.Reason += " on " + branch
+		}
+		if err := u.applyProduction(ctx, release, by, names); err != nil {
 			return err
 		}
 	}
@@ -80,7 +84,7 @@ func (u *RefUpdate) Import(ctx context.Context, line landfall.Line, by Mover) er
 	if _, err := Create(ctx, u.Tx, u.Group, line, by.At); err != nil || line != landfall.Production {
 		return err
 	}
-	if err := u.applyProduction(ctx, false, by); err != nil {
+	if err := u.applyProduction(ctx, false, by, by); err != nil {
 		return err
 	}
 	return Promote(ctx, u.Tx, u.App, u.Group.UID, by)
@@ -94,8 +98,8 @@ func ApplyRef(push landfall.Push) landfall.RefName {
 	return push.Ref
 }
 
-// applyProduction does what only the production line does.
-func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover) error {
+// applyProduction does what only the production line does. names moves the declared aliases and function tags.
+func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by, names Mover) error {
 	u.production = true
 	if err := u.Tx.MarkProduction(ctx, u.App.ID, u.Group.UID); err != nil {
 		return err
@@ -110,7 +114,7 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 	if err := u.Tx.UpdateApp(ctx, *u.App); err != nil {
 		return err
 	}
-	if err := u.declare(ctx, by); err != nil {
+	if err := u.declare(ctx, names); err != nil {
 		return err
 	}
 	if !release {
