@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -123,7 +122,7 @@ func (c *Call) save(from io.Reader, file string) (err error) {
 }
 
 func (c *Call) versionDelete(k unitKind) *cobra.Command {
-	var yes, force bool
+	var yes bool
 	cmd := c.getIn("delete NAME VERSION", "Delete a version, or all, unless something holds one",
 		"landfall "+k.name+" version delete hello 3\nlandfall "+k.name+" version delete --name hello --version all",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
@@ -131,15 +130,9 @@ func (c *Call) versionDelete(k unitKind) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.delete(ctx, cl, path, query, yes || force, func(all client.Deletion) bool {
-				return slices.ContainsFunc(all.Versions, func(v client.DeletedVersion) bool { return string(v.Kind) != k.name })
-			})
+			return c.delete(ctx, cl, path, query, yes)
 		})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	if k.name == "package" {
-		cmd.Flags().BoolVar(&force, "force", false, "also without a terminal, where nobody can be asked, take along the "+
-			"versions of functions that run it")
-	}
 	return cmd
 }
 
@@ -152,40 +145,23 @@ func (c *Call) functionDelete(k unitKind) *cobra.Command {
 			if force {
 				query.Set("force", "true")
 			}
-			sure := yes || force && !c.canAsk() // a person sees which releases go
-			return c.delete(ctx, cl, k.unitPath(in["name"]), query, sure, func(client.Deletion) bool { return true })
+			return c.delete(ctx, cl, k.unitPath(in["name"]), query, yes)
 		})
-	cmd.Long = `Delete a function with its aliases and versions, unless something holds one.
-
-At a terminal it first shows what goes, and which triggers will lead nowhere, and asks. Without one, --yes or
---force says that all of it may go.`
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&force, "force", false, "releases that hold it expire first, but never the live one")
 	return cmd
 }
 
-// canAsk reports whether a person is there who sees a question and can answer it.
-func (c *Call) canAsk() bool { return IsTerminal(c.Stdin) && IsTerminal(c.Stderr) }
-
-// delete deletes what a path names, and says what went. Unless the person is sure, it first shows what else goes, and
-// asks; where nobody can be asked, it fails with Conflict for what needs to be.
-func (c *Call) delete(ctx context.Context, cl *client.Client, path string, query url.Values, sure bool,
-	needsWord func(all client.Deletion) bool) error {
-	if !sure {
+// delete deletes what a path names, and says what went. At a terminal it first shows what else goes, and asks.
+func (c *Call) delete(ctx context.Context, cl *client.Client, path string, query url.Values, yes bool) error {
+	if !yes && IsTerminal(c.Stdin) && IsTerminal(c.Stderr) {
 		dry := url.Values{"dry_run": {"true"}}
 		maps.Copy(dry, query)
 		var all client.Deletion
 		if err := cl.Do(ctx, http.MethodDelete, path+"?"+dry.Encode(), nil, &all); err != nil {
 			return err
 		}
-		switch {
-		case !c.canAsk():
-			if needsWord(all) {
-				c.showDeletion(all)
-				return landfall.Errorf("cli", landfall.Conflict,
-					"nothing was deleted: without a terminal nobody can be asked; --force deletes all of this")
-			}
-		case len(all.Versions)+len(all.Aliases)+len(all.Tags)+len(all.Releases)+len(all.Triggers) > 1 && !c.agreed(all):
+		if len(all.Versions)+len(all.Aliases)+len(all.Tags)+len(all.Releases)+len(all.Triggers) > 1 && !c.agreed(all) {
 			return Invalid("nothing was deleted")
 		}
 	}
@@ -216,8 +192,9 @@ func deleted(t *Table, d client.Deletion) {
 	}
 }
 
-// showDeletion shows a person what a deletion takes, and which triggers it leaves without a function.
-func (c *Call) showDeletion(all client.Deletion) {
+// agreed shows a person what a deletion takes, and which triggers it leaves without a function, and returns whether
+// they agree.
+func (c *Call) agreed(all client.Deletion) bool {
 	t := newTable(c.Stderr)
 	t.Row("THIS WILL BE DELETED", "NUMBER")
 	deleted(t, all)
@@ -228,11 +205,6 @@ func (c *Call) showDeletion(all client.Deletion) {
 		t.Row(trigger.String())
 	}
 	_ = t.w.Flush() // a terminal that is gone does not agree
-}
-
-// agreed shows a person what a deletion takes, and returns whether they agree.
-func (c *Call) agreed(all client.Deletion) bool {
-	c.showDeletion(all)
 	fmt.Fprint(c.Stderr, "Delete all of it? [y/N] ")
 	line, _ := bufio.NewReader(c.Stdin).ReadString('\n') // an end without a line is no
 	return strings.EqualFold(strings.TrimSpace(line), "y")

@@ -248,9 +248,9 @@ const pinHolds = `(EXISTS (SELECT 1 FROM ` + pinned + ` al WHERE al.unit = v.uni
 	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
 // keptHolds is true for a version v that a function's version in a tracker needs to run, as each of these can be called
-// by its number: its package, and the environment and the configuration in the group version that made it. $1 is the app
-// or the unit of v. (Each package is looked up among what all functions run, which is read once. The cross joins make
-// every planner begin with the version's group versions.)
+// by its number: its package, and the environment and the configuration in the group version that made it. $1 is the
+// app or the unit of v. (Each package is looked up among what all functions run, which is read once. The cross joins
+// make every planner begin with the version's group versions.)
 const keptHolds = `EXISTS (SELECT 1 FROM units ku WHERE ku.id = v.unit AND (
 	ku.kind = 'package' AND '{"packageref":{"name":"' || ku.name || '-' || v.uid || '","namespace":"' || ku.namespace
 			|| '","resourceversion":"' || v.number || '"}}' IN (

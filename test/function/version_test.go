@@ -85,7 +85,7 @@ func TestVersionDelete(t *testing.T) {
 	s.Landfall("function", "alias", "update", "hello", "prod", "latest")
 	s.Landfall("release", "expire", "shop", first)
 	// B-130, B-131, B-132: the functions of a package's version go with it.
-	said = s.Landfall("package", "version", "delete", "--name", "hello-pkg", "--version", "1", "--force")
+	said = s.Landfall("package", "version", "delete", "--name", "hello-pkg", "--version", "1")
 	testkit.Contains(t, site.Told{said}, "function hello-"+first, "package hello-pkg-"+first)
 	// B-133: one that no function uses any more
 	said = s.Landfall("pkg", "version", "delete", "hello-pkg", "2")
