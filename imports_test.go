@@ -268,6 +268,7 @@ func libraries() []library {
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
 		{"golang.org/x/sys", "sandbox sandbox/inner runtime/runner runtime/wasm remote store assets/disk backup server " +
 			"store/storetest test/site test/machine", "cli", "system calls that the standard library leaves out"},
+		{"golang.org/x/mod", "cli", "", "labels that are semantic versions"},
 		{"golang.org/x/term", "cli", "", "only the command line has a terminal"},
 		{"golang.org/x/time", "webhook github api web runtime/execution trace", "", "rates"},
 		{"modernc.org", "store", "", "the embedded database"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/semver"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -117,9 +118,16 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 	}
 	var made client.MadeVersion
 	query := "?" + ofNamespace(in).Encode()
-	err := cl.Do(ctx, http.MethodPost, k.unitPath(in["name"], "versions")+query, n.NewVersion, &made)
+	before, err := latestLabel(ctx, cl, k.unitPath(in["name"], "versions", "latest")+query, n.NewVersion)
 	if err != nil {
 		return err
+	}
+	if err := cl.Do(ctx, http.MethodPost, k.unitPath(in["name"], "versions")+query, n.NewVersion, &made); err != nil {
+		return err
+	}
+	if isLower(n.Label, before) {
+		defer fmt.Fprintf(c.Stderr, "note: %s comes after %s: the latest version is the one that was made last\n", n.Label,
+			printable(before))
 	}
 	if made.Version != nil {
 		return c.showMade(made)
@@ -141,6 +149,23 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 	}
 	// not the latest: somebody else may have made one since
 	return ask(ctx, cl, http.MethodGet, k.unitPath(in["name"], "versions", string(run.UID))+query, nil, c.showVersion)
+}
+
+// latestLabel returns the label of the latest version, if a version with a label is to come after it.
+func latestLabel(ctx context.Context, cl *client.Client, path string, n client.NewVersion) (string, error) {
+	if n.Label == "" || n.New {
+		return "", nil
+	}
+	var latest client.Version
+	err := cl.Do(ctx, http.MethodGet, path, nil, &latest)
+	return latest.Label, landfall.Ignore(err, landfall.NotFound)
+}
+
+// isLower reports whether a label is a lower semantic version than the one before it; the v may be missing in both.
+func isLower(label, before string) bool {
+	number := func(label string) string { return "v" + strings.TrimPrefix(label, "v") }
+	return semver.IsValid(number(label)) && semver.IsValid(number(before)) &&
+		semver.Compare(number(label), number(before)) < 0
 }
 
 // contentOf sends a file or a folder, and returns how a version takes it; an address is the server's to fetch. What it
