@@ -17,6 +17,7 @@ import (
 type CommitInfo struct {
 	SHA     landfall.CommitSHA // of the commit itself, even when a tag was asked for
 	Message string             // first line
+	Text    string             // the whole message, as it is
 	Author  string             // name, without the address
 	Time    time.Time          // when it was committed
 }
@@ -42,7 +43,7 @@ func infoOf(c *object.Commit) CommitInfo {
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	return CommitInfo{
 		SHA: landfall.CommitSHA(c.Hash.String()), Author: c.Author.Name, Time: c.Committer.When,
-		Message: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"),
+		Message: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"), Text: c.Message,
 	}
 }
 

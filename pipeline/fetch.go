@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
@@ -40,11 +42,23 @@ func (a *attempt) fetch(ctx context.Context) (checkout, error) {
 		return c, err
 	}
 	crashpoint.Here("fetch.fetched")
-	if c.info, err = c.mirror.Commit(a.run.Commit); err != nil || a.app.Branch != "" || a.app.Repository == "" {
+	if c.info, err = c.mirror.Commit(a.run.Commit); err != nil {
 		return c, err
 	}
-	return c, a.learnBranch(ctx, remote)
+	if a.app.Branch == "" && a.app.Repository != "" {
+		if err := a.learnBranch(ctx, remote); err != nil {
+			return c, err
+		}
+	}
+	applied := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil })
+	if !applied && !a.run.Rebuild && strings.Contains(strings.ToLower(c.info.Text), skipWords) {
+		return c, &skipError{"the commit's message has " + skipWords + " (landfall run retry --rebuild runs it all the same)"}
+	}
+	return c, nil
 }
+
+// skipWords, anywhere in a commit's message, say that its push wants no release.
+const skipWords = "[skip landfall]"
 
 // pushReader is what is needed to read a run's pushes.
 type pushReader interface {

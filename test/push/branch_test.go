@@ -301,6 +301,14 @@ func TestPushesThatAreSkipped(t *testing.T) {
 		"/", "page 2")
 	testkit.Contains(t, r.Push("HEAD"), "It is live")
 	site.WantServed(t, s, "shop", "/", "page 2")
+
+	r.Write("web/shop/site/index.html", "page 3")
+	unwanted := r.Commit("Three [skip landfall]")
+	// L-009: so is a commit that wants no release, and how it gets one all the same
+	testkit.Contains(t, r.Push("HEAD"), "skipped: the commit's message has [skip landfall] (landfall run retry --rebuild")
+	site.WantServed(t, s, "shop", "/", "page 2")
+	testkit.Contains(t, site.Told{s.Landfall("run", "retry", s.Finished("shop", unwanted).ID, "--rebuild")}, "Released")
+	site.WantServed(t, s, "shop", "/", "page 3")
 }
 
 func TestUnitsThatLeaveTheSpec(t *testing.T) {

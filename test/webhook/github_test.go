@@ -116,6 +116,13 @@ func TestReports(t *testing.T) {
 		w.Hears(h.Send("main"))
 		run := forge.WantEnds(t, w, "picky", words, landfall.RunSkipped)
 		forge.WantTold(t, w, words, landfall.StatusSuccess, w.RunPage(run.ID), "Skipped: ", "skip_paths")
+		h.Write("site/index.html", "not yet")
+		later := h.Commit("Later\n\n[Skip Landfall] as the words are missing")
+		w.Hears(h.Send("main"))
+		run = forge.WantEnds(t, w, "picky", later, landfall.RunSkipped)
+		// L-009: a commit that wants no release gets a status with the reason
+		forge.WantTold(t, w, later, landfall.StatusSuccess, w.RunPage(run.ID), "Skipped: ", "[skip landfall]")
+		site.WantServed(t, w.Site, "picky", "/", "one")
 		h.Git("switch", "--quiet", "-c", "other")
 		three, push := h.Release("three")
 		w.Hears(push)
