@@ -23,6 +23,7 @@ type Acceptor struct {
 	Remote     Remote
 	PeerRemote *PeerRemote // set when another process has the built-in remote
 	Now        func() time.Time
+	ForgeLimit time.Duration // how long a forge has to answer; 0: DefaultForgeLimit
 	Logger     *slog.Logger
 
 	// ids of apps whose built-in repository moved when the store could not record it, and when each must be read again
@@ -33,8 +34,12 @@ type Acceptor struct {
 // a space between.
 const TopicPlace = "place"
 
-// TopicCatchUp is the topic of the jobs that look for pushes of which no delivery told. The job has an app's ID.
-const TopicCatchUp = "catch-up"
+// QueueCatchUp is the queue of the jobs that look for pushes of which no delivery told. It is one of its own: runs do
+// not wait for forges that do not answer.
+const QueueCatchUp = "look"
+
+// TopicCatchUp is the topic of these jobs. The job has an app's ID.
+const TopicCatchUp = QueueCatchUp + "/catch-up"
 
 // Remote is the part of the built-in git remote that concerns pushes.
 type Remote interface {

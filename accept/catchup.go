@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/store"
 )
 
@@ -14,7 +15,8 @@ import (
 // not be delivered.
 const CatchUpEvery = 5 * time.Minute
 
-// WakeCatchUp makes a job for each app with a repository at a forge, all of them within the given time.
+// WakeCatchUp makes a job for each app with a repository at a forge, all of them within the given time. An app whose
+// last job is not over gets none.
 func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, within time.Duration) error {
 	return acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		apps, err := tx.Apps(ctx)
@@ -29,7 +31,7 @@ func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, within time.Duration)
 			if within > 0 {
 				at = acceptor.Now().Add(within * time.Duration(i) / time.Duration(len(apps)))
 			}
-			tx.Enqueue(TopicCatchUp, app.ID, at)
+			tx.EnqueueOnceAt(TopicCatchUp, app.ID, 0, at)
 		}
 		return nil
 	})
@@ -52,7 +54,7 @@ func (acceptor *Acceptor) CatchUp(ctx context.Context, appID string) error {
 	if err != nil {
 		return err
 	}
-	named, _, err := acceptor.Mirrors.Heads(ctx, remote)
+	named, err := acceptor.ask(ctx, remote)
 	if err != nil {
 		return err
 	}
@@ -66,6 +68,17 @@ func (acceptor *Acceptor) CatchUp(ctx context.Context, appID string) error {
 		acceptor.Rollout.Refresh(ctx, app)
 	}
 	return err
+}
+
+// DefaultForgeLimit is how long a forge has to say where the references of a repository are.
+const DefaultForgeLimit = time.Minute
+
+// ask returns where the references of a repository are. Unavailable when the forge does not say so in time.
+func (acceptor *Acceptor) ask(ctx context.Context, r builder.Remote) (map[landfall.RefName]landfall.CommitSHA, error) {
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(acceptor.ForgeLimit, DefaultForgeLimit))
+	defer cancel()
+	named, _, err := acceptor.Mirrors.Heads(limited, r)
+	return named, err
 }
 
 // acceptMissed accepts the pushes that lead from where an app's references were known to be, before the repository was

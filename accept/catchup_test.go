@@ -1,11 +1,17 @@
 package accept_test
 
 import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
+	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/test/testkit"
 )
 
@@ -35,6 +41,62 @@ func (l *listener) at(ref landfall.RefName) landfall.CommitSHA {
 		l.T.Fatal(err)
 	}
 	return head.SHA
+}
+
+// A forge that begins an answer, and never ends it, does not keep a worker.
+func TestCatchUpGivesUp(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	f.url = silent.URL
+	f.Receiver.Mirrors.Dialer.AllowedHosts = []string{strings.TrimPrefix(silent.URL, "http://")}
+	f.Receiver.ForgeLimit = 50 * time.Millisecond
+	l := f.listener()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	err := l.Receiver.CatchUp(ctx, l.app)
+	// L-018: a look at a repository ends, whatever its forge does
+	if !landfall.Is(err, landfall.Unavailable) || ctx.Err() != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An app whose forge does not answer has one job, however often its repository should have been looked at.
+func TestWakeCatchUpMakesOneJob(t *testing.T) {
+	t.Parallel()
+	l := newForge(t).listener()
+	for _, within := range []time.Duration{0, 0, time.Hour} {
+		if err := l.Receiver.WakeCatchUp(t.Context(), within); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var looks int
+	err := l.Receiver.DB.Update(ctx, func(tx *store.Tx) error {
+		tx.Enqueue(accept.QueueCatchUp+"/end", "", time.Time{})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := store.Queue{DB: l.Receiver.DB, Process: "one", Queues: map[string]int{accept.QueueCatchUp: 1},
+		Logger: slog.New(slog.DiscardHandler), Work: func(_ context.Context, topic, _ string) error {
+			if topic != accept.TopicCatchUp {
+				stop()
+				return nil
+			}
+			looks++
+			return nil
+		}}
+	if err := queue.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// L-018: jobs do not pile up
+	testkit.Equal(t, "jobs", looks, 1)
 }
 
 // Pushes of which no delivery told are found in the repository: those after the first look, whether something was told

@@ -33,6 +33,9 @@ type Worker struct {
 // upkeepQueue is the queue of what one process does for all. The topics of its jobs begin with it.
 const upkeepQueue = "keep"
 
+// lookers is how many repositories at forges a process looks at in one moment.
+const lookers = 4
+
 // Duties say what a process does.
 type Duties struct {
 	Work bool // it takes runs through the steps
@@ -113,6 +116,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 	}
 	if duties.Work {
 		queues[""] = pipeline.Workers
+		queues[accept.QueueCatchUp] = lookers
 		if err := w.Pipeline.WakeLost(ctx); err != nil {
 			return err
 		}

@@ -229,7 +229,12 @@ var _ river.Worker[job] = (*worker)(nil)
 // over when the worker of its job is known to have stopped, because the job of a dead process counts as running for a
 // long time.
 func (tx *Tx) EnqueueOnce(topic, id string, round int64) {
-	once := &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), UniqueOpts: river.UniqueOpts{
+	tx.EnqueueOnceAt(topic, id, round, time.Time{})
+}
+
+// EnqueueOnceAt is EnqueueOnce for a job that starts at or after at: see Enqueue.
+func (tx *Tx) EnqueueOnceAt(topic, id string, round int64, at time.Time) {
+	once := &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), ScheduledAt: at, UniqueOpts: river.UniqueOpts{
 		ByArgs: true,
 		ByState: []rivertype.JobState{rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
 			rivertype.JobStateScheduled, rivertype.JobStateRetryable},
