@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -105,7 +106,7 @@ func (d draft) jobOf(pkg spec.Package, ref spec.ArchiveRef, most int64) buildJob
 		job.what = download.File{URL: ref.URL}.String()
 	}
 	covers := map[string]string{"url": ref.URL, "literal": string(landfall.DigestOf(ref.Literal)),
-		"digest": string(ref.Checksum), "name": name}
+		"digest": string(ref.Checksum), "name": name, "tars": strconv.FormatBool(!images)}
 	if ref.URL != "" && ref.Checksum == "" {
 		covers["run"] = d.run.ID // another run may find other bytes
 	}
@@ -128,7 +129,8 @@ func (d draft) fileOf(pkg spec.Package, ref spec.ArchiveRef) (name string, image
 		name = path.Base(u.Path)
 	}
 	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == unicode.ReplacementChar }
-	if strings.HasPrefix(name, ".") || name == "" || strings.ContainsFunc(name, odd) {
+	const longest = 255 // bytes that a file system takes
+	if strings.HasPrefix(name, ".") || name == "" || len(name) > longest || strings.ContainsFunc(name, odd) {
 		name = env.File()
 	}
 	return name, env.Images()

@@ -1,0 +1,24 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/test/testkit"
+)
+
+// What was made of an archive is not taken for another package that makes something else of it, and the name in an
+// address is one that a file can have.
+func TestJobsOfArchives(t *testing.T) {
+	t.Parallel()
+	image, packed := spec.Package{Environment: "container"}, spec.Package{Environment: "python"}
+	d := draft{source: source{checkout: checkout{attempt: &attempt{}}, spec: &spec.Spec{}}}
+	ref := spec.ArchiveRef{URL: "https://files.example/image.tar"}
+	whole, unpacked := d.jobOf(image, ref, 1), d.jobOf(packed, ref, 1)
+	if whole.key == unpacked.key || whole.archive.tars || !unpacked.archive.tars {
+		t.Errorf("an image and a packed folder at one address are the same: %s, %s", whole.key, unpacked.key)
+	}
+	ref.URL = "https://files.example/" + strings.Repeat("a", 256)
+	testkit.Equal(t, "the file of a long name", d.jobOf(image, ref, 1).archive.name, "image.tar")
+}
