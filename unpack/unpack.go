@@ -7,6 +7,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -90,10 +91,14 @@ func Tar(dir, called string, packed io.Reader, limits Limits) (err error) {
 			return u.noTar(err)
 		}
 	}
-	t := tar.NewReader(from)
+	const beside = 8 << 10 // bytes of what an archive has beside a file, more than is usual
+	whole := &io.LimitedReader{R: from, N: limits.Bytes + int64(limits.Files)*beside}
+	t := tar.NewReader(whole)
 	for n := 0; ; n++ {
 		header, err := t.Next()
 		switch {
+		case whole.N <= 0: // it has little else than what says how files are called
+			return u.invalid(err, "has more bytes than the limit")
 		case errors.Is(err, io.EOF):
 			return u.finish()
 		case err != nil:
@@ -264,6 +269,9 @@ func (u *unpacking) create(name string, do func() error) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
 		return u.invalid(err, twice, name)
 	}
+	if errors.Is(err, syscall.ENAMETOOLONG) {
+		return u.invalid(err, "has the name %.40q…, which is too long", name)
+	}
 	return err
 }
 
@@ -316,6 +324,9 @@ func (u *unpacking) copy(to io.Writer, name string, open func() (io.ReadCloser, 
 
 // isDamage reports whether an archive is not as its format says.
 func isDamage(err error) bool {
+	if _, packed := errors.AsType[flate.CorruptInputError](err); packed {
+		return true
+	}
 	return slices.ContainsFunc([]error{zip.ErrChecksum, zip.ErrFormat, tar.ErrHeader, gzip.ErrChecksum, gzip.ErrHeader,
 		io.ErrUnexpectedEOF}, func(damage error) bool { return errors.Is(err, damage) })
 }

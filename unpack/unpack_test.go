@@ -286,6 +286,10 @@ func TestBadTar(t *testing.T) {
 		return tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target}
 	}
 	whole := tarOf(t, file("a", 600))
+	var named []tar.Header // long names, and nothing else
+	for range 3 {
+		named = append(named, tar.Header{Name: strings.Repeat("folder/", 10_000), Typeflag: tar.TypeDir})
+	}
 	for want, data := range map[string][]byte{
 		`has "../a", which is no plain file inside it`:       tarOf(t, file("../a", 1)),
 		`has "/a", which is no plain file inside it`:         tarOf(t, file("/a", 1)),
@@ -299,6 +303,9 @@ func TestBadTar(t *testing.T) {
 		"has no file":                                        tarOf(t, tar.Header{Name: "a/", Typeflag: tar.TypeDir}),
 		"is no tar archive, or is damaged":                   bytes.Repeat([]byte("no tar"), 200),
 		`has "a", which is damaged or encrypted`:             whole[:700],
+		"no tar archive, or is damaged":                      append(gzipped(t, whole)[:10], bytes.Repeat([]byte{0xff}, 100)...),
+		`has the name "`:                                     tarOf(t, file(strings.Repeat("a", 256), 1)),
+		"it has more bytes than the limit":                   gzipped(t, tarOf(t, named...)),
 		"it is no tar archive, or is damaged":                []byte("\x1f\x8bno gzip"),
 	} {
 		dir := filepath.Join(t.TempDir(), "into")
