@@ -492,13 +492,16 @@ func (w *installation) makeGroups(ctx context.Context, tx *store.Tx, of landfall
 		}
 		there, err := tx.Group(ctx, of.App, b.uid)
 		if err == nil {
-			err = tx.ReplaceGroupUnits(ctx, there, parts)
-		}
-		if !landfall.Is(err, landfall.NotFound) {
+			if parts, err = lost(ctx, tx, there, parts); err == nil {
+				err = tx.ReplaceGroupUnits(ctx, there, parts)
+			}
 			if err != nil {
 				return err
 			}
 			continue
+		}
+		if !landfall.Is(err, landfall.NotFound) {
+			return err
 		}
 		g := of
 		g.UID, g.Digest, g.Canaries = b.uid, versioning.GroupDigest(versioning.InForce(parts)), nil
@@ -508,6 +511,30 @@ func (w *installation) makeGroups(ctx context.Context, tx *store.Tx, of landfall
 		}
 	}
 	return nil
+}
+
+// lost returns the parts in place of which a group version names versions that are there no more. The others stay as
+// they are: one with the same content may be another version, as that of a secret which was revoked and set again.
+func lost(ctx context.Context, tx *store.Tx, g landfall.Group, parts []store.GroupUnit) (gone []store.GroupUnit,
+	err error) {
+	named, err := tx.GroupUnits(ctx, g.App, g.UID)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		at := slices.IndexFunc(named, func(u store.GroupUnit) bool { return u.UnitID == p.UnitID })
+		if at < 0 {
+			continue
+		}
+		_, err := tx.VersionByNumber(ctx, p.UnitID, named[at].Number)
+		switch {
+		case landfall.Is(err, landfall.NotFound):
+			gone = append(gone, p)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return gone, nil
 }
 
 // checkAliases fails when a function that is there cannot have an alias that the import makes.

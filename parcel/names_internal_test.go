@@ -1,6 +1,7 @@
 package parcel
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -37,4 +38,36 @@ func TestImportBringsBackAnEnvironment(t *testing.T) {
 		units := testkit.Must(db.GroupUnits(ctx, app.ID, g.UID))(t)
 		testkit.Equal(t, "the number of its environment", units[0].Number, int64(2))
 	}
+}
+
+// An app version that is there keeps the versions that are there: the one of a secret that was revoked does not become
+// another one with the same value.
+func TestImportKeepsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), storetest.Open(t, storetest.SQLite(t))
+	app := landfall.App{ID: "shop-id", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main",
+		Created: time.Now()}
+	id := landfall.UnitID{Kind: landfall.SecretUnit, Name: "KEY"}
+	g := landfall.Group{App: app.ID, UID: landfall.NewUID(), Created: time.Now()}
+	err := db.Update(ctx, func(tx *store.Tx) error {
+		err := errors.Join(tx.EnsureNamespace(ctx, app.Namespace, 0), tx.CreateApp(ctx, app))
+		row, made := tx.CreateUnit(ctx, app, id)
+		err = errors.Join(err, made)
+		var values []store.GroupUnit
+		for _, number := range []int64{1, 2} {
+			v := landfall.Version{Unit: id, UID: landfall.NewUID(), Number: number, Digest: "sha256:1",
+				Spec: json.RawMessage("{}")}
+			err = errors.Join(err, tx.CreateVersion(ctx, row.ID, v))
+			values = append(values, store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID,
+				Number: number, Digest: v.Digest}})
+		}
+		err = errors.Join(err, tx.CreateGroup(ctx, g, values[:1]))
+		w := &installation{parcel: &Parcel{}, beside: []*beside{{uid: g.UID}}}
+		return errors.Join(err, w.makeGroups(ctx, tx, landfall.Group{App: app.ID, UID: landfall.NewUID()}, values[1:]))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	units := testkit.Must(db.GroupUnits(ctx, app.ID, g.UID))(t)
+	testkit.Equal(t, "the number of its secret", units[0].Number, int64(1))
 }
