@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -21,4 +22,28 @@ func TestJobsOfArchives(t *testing.T) {
 	}
 	ref.URL = "https://files.example/" + strings.Repeat("a", 256)
 	testkit.Equal(t, "the file of a long name", d.jobOf(image, ref, 1).archive.name, "image.tar")
+}
+
+// Plans fetch no more at once than may be, of an app and of all.
+func TestPlansThatFetch(t *testing.T) {
+	t.Parallel()
+	p := &Pipeline{}
+	begin := func(app string, packages ...spec.Package) (func(), error) {
+		a := &attempt{Pipeline: p, app: landfall.App{ID: app}}
+		return draft{source: source{checkout: checkout{attempt: a}, spec: &spec.Spec{Packages: packages}}}.beginFetch()
+	}
+	fetched := spec.Package{Deployment: spec.ArchiveRef{URL: "https://files.example/a.zip"}}
+	first := testkit.Must(begin("a", fetched))(t)
+	for _, app := range []string{"a", "b", "b"} {
+		testkit.Must(begin(app, fetched))(t)
+	}
+	for _, app := range []string{"a", "c"} {
+		_, err := begin(app, fetched)
+		testkit.Kind(t, "one more plan", err, landfall.Unavailable, "try again later")
+	}
+	testkit.Must(begin("a", spec.Package{}))(t) // fetches nothing
+	first()
+	_, err := begin("b", fetched)
+	testkit.Kind(t, "a third one of an app", err, landfall.Unavailable)
+	testkit.Must(begin("c", fetched))(t)
 }

@@ -51,6 +51,8 @@ type Pipeline struct {
 	Logger *slog.Logger
 	Meter  Meter         // nil: nothing is counted
 	Tracer *trace.Tracer // may be nil
+
+	plans fetches
 }
 
 // Meter counts events. Many goroutines call it.

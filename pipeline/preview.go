@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"slices"
+	"sync"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/spec"
 )
 
 // DryRun plans a commit of the built-in remote without storing anything. Its errors are those of a run.
@@ -29,6 +32,46 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 		err = w.redactError(err)
 	}
 	return preview, err
+}
+
+// fetches counts the plans that are fetching archives, by their apps, and all of them under the empty name.
+type fetches struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// beginFetch counts a plan that fetches something until done. Unavailable when there are as many as may be: each takes
+// room on the disk, and a slow address would hold it for minutes. Runs wait for workers instead.
+func (d draft) beginFetch() (done func(), err error) {
+	const most, mostOfApp = 4, 2
+	if !slices.ContainsFunc(d.spec.Packages, func(pkg spec.Package) bool {
+		return pkg.Source.URL != "" || pkg.Deployment.URL != ""
+	}) {
+		return func() {}, nil
+	}
+	f := &d.plans
+	count := func(by int) {
+		for _, of := range []string{"", d.app.ID} {
+			if f.of[of] += by; f.of[of] == 0 {
+				delete(f.of, of)
+			}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == nil {
+		f.of = map[string]int{}
+	}
+	if f.of[""] >= most || f.of[d.app.ID] >= mostOfApp {
+		return nil, landfall.Errorf("pipeline.DryRun", landfall.Unavailable,
+			"too much is being fetched for plans already: try again later, or push")
+	}
+	count(1)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		count(-1)
+	}, nil
 }
 
 func (a *attempt) dryRun(ctx context.Context, push landfall.Push) (inspect.Preview, error) {
@@ -59,6 +102,11 @@ func (a *attempt) dryRun(ctx context.Context, push landfall.Push) (inspect.Previ
 	}
 	limited, cancel := context.WithTimeout(ctx, quickLimit) // somebody waits for the answer
 	defer cancel()
+	done, err := d.beginFetch()
+	if err != nil {
+		return inspect.Preview{}, err
+	}
+	defer done()
 	if d.fetched, err = d.fetchArchives(limited); err != nil {
 		return inspect.Preview{}, err
 	}
