@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/test/testkit"
 )
 
@@ -46,4 +49,22 @@ func TestPlansThatFetch(t *testing.T) {
 	_, err := begin("b", fetched)
 	testkit.Kind(t, "a third one of an app", err, landfall.Unavailable)
 	testkit.Must(begin("c", fetched))(t)
+}
+
+// A plan forgets no record of a build: its files may be on the machine that works on runs.
+func TestPlansForgetNoBuild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	db, key := b.pipeline.DB, landfall.DigestOf([]byte("input"))
+	b.update(db, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.PutBuild(ctx, b.app.ID, key, "run", []byte(`{"folder":"none","files":[{"path":"a","size":1}]}`), time.Now())
+		return err
+	})
+	for _, dry := range []bool{true, false} {
+		a := &attempt{Pipeline: b.pipeline, app: b.app, dry: dry, outputs: map[landfall.Digest]string{}}
+		files, err := a.cachedBuild(t.Context(), key)
+		if _, lost := db.Build(t.Context(), b.app.ID, key); files != nil || err != nil || (lost == nil) != dry {
+			t.Errorf("a plan: %t: got %v, %v; then the record: %v", dry, files, err, lost)
+		}
+	}
 }
