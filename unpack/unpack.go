@@ -38,6 +38,9 @@ const folderMode fs.FileMode = 0o755
 // maxTarget is how many bytes the target of a link may have.
 const maxTarget = 4096
 
+// maxName is how many bytes the path of a file may have, as a program can open no longer one.
+const maxName = 4095
+
 // Zip writes the files of an archive of size bytes into an empty folder: regular files, their folders, and symbolic
 // links, of which none may lead out of the folder. Invalid, with a sentence that begins with called, for an archive
 // that has anything else, is no zip, or exceeds the limits; the files that were written so far are then of no use.
@@ -248,6 +251,8 @@ func (u *unpacking) check(name string, mode fs.FileMode) error {
 	switch {
 	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00"):
 		return u.noPlain(name)
+	case len(name) > maxName: // names are kept in memory until all is unpacked
+		return u.tooLong(nil, name)
 	case tree.TooDeep(name):
 		return u.invalid(nil, "has a file in more than %d folders within one another", tree.MaxDepth)
 	case !mode.IsRegular() && mode.Type() != fs.ModeSymlink:
@@ -270,9 +275,13 @@ func (u *unpacking) create(name string, do func() error) error {
 		return u.invalid(err, twice, name)
 	}
 	if errors.Is(err, syscall.ENAMETOOLONG) {
-		return u.invalid(err, "has the name %.40q…, which is too long", name)
+		return u.tooLong(err, name)
 	}
 	return err
+}
+
+func (u *unpacking) tooLong(cause error, name string) error {
+	return u.invalid(cause, "has the name %.40q…, which is too long", name)
 }
 
 // file writes one file.

@@ -304,7 +304,8 @@ func TestBadTar(t *testing.T) {
 		"is no tar archive, or is damaged":                   bytes.Repeat([]byte("no tar"), 200),
 		`has "a", which is damaged or encrypted`:             whole[:700],
 		"no tar archive, or is damaged":                      append(gzipped(t, whole)[:10], bytes.Repeat([]byte{0xff}, 100)...),
-		`has the name "`:                                     tarOf(t, file(strings.Repeat("a", 256), 1)),
+		`has the name "aaaa`:                                 tarOf(t, file(strings.Repeat("a", 256), 1)),
+		`has the name "bbbb`:                                 tarOf(t, link(strings.Repeat(strings.Repeat("b", 99)+"/", 50)+"b", "b")),
 		"it has more bytes than the limit":                   gzipped(t, tarOf(t, named...)),
 		"it is no tar archive, or is damaged":                []byte("\x1f\x8bno gzip"),
 	} {
