@@ -82,7 +82,7 @@ func UnfitName(name string) string {
 		return "it would be taken for a digest"
 	case utf8.RuneCountInString(name) > longestAlias || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, isAliasSyntax):
-		return fmt.Sprintf("it has at most %d characters, without spaces, slashes, commas, = and control characters",
+		return fmt.Sprintf("it has at most %d characters, without spaces, control characters and / , = ? # %%",
 			longestAlias)
 	}
 	return ""

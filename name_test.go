@@ -132,3 +132,16 @@ func TestLabelsDiffer(t *testing.T) {
 func names() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.StringMatching(`[a-cA-C0-2/._-]{1,80}`), rapid.StringN(1, 80, -1))
 }
+
+// Who gives a version a name that cannot be is told every character that cannot be in it.
+func TestUnfitNameTellsTheCharacters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []string{"/", ",", "=", "?", "#", "%"} {
+		if got := landfall.UnfitName("a" + c + "b"); !strings.Contains(got, c) {
+			t.Errorf("UnfitName: got %q for a name with %s, want it named", got, c)
+		}
+	}
+	if got := landfall.UnfitName("a b"); !strings.Contains(got, "spaces") {
+		t.Errorf("UnfitName: got %q for a name with a space, want spaces named", got)
+	}
+}
