@@ -45,7 +45,7 @@ const maxName = 4095
 // links, of which none may lead out of the folder. Invalid, with a sentence that begins with called, for an archive
 // that has anything else, is no zip, or exceeds the limits; the files that were written so far are then of no use.
 func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) error {
-	u := &unpacking{called: called, left: limits.Bytes}
+	u := &unpacking{called: called, most: limits.Bytes, left: limits.Bytes}
 	z, err := Open(called, zipped, size, limits.Files)
 	if err != nil {
 		return err
@@ -72,6 +72,9 @@ func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) erro
 	}
 	for _, f := range links {
 		var target strings.Builder
+		if f.UncompressedSize64 > maxTarget {
+			return u.longTarget(f.Name)
+		}
 		if err := u.copy(&target, f.Name, f.Open, min(u.left, maxTarget)); err != nil {
 			return err
 		}
@@ -82,7 +85,7 @@ func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) erro
 
 // Tar is Zip for a tar archive, which may be compressed by gzip.
 func Tar(dir, called string, packed io.Reader, limits Limits) (err error) {
-	u := &unpacking{called: called, left: limits.Bytes}
+	u := &unpacking{called: called, most: limits.Bytes, left: limits.Bytes}
 	if u.root, err = os.OpenRoot(dir); err != nil {
 		return err
 	}
@@ -133,7 +136,8 @@ func IsZip(head []byte) bool {
 type unpacking struct {
 	called string
 	root   *os.Root
-	left   int64           // bytes
+	most   int64           // bytes of all files
+	left   int64           // of them
 	files  []landfall.File // files that were written, and links
 }
 
@@ -145,6 +149,11 @@ func (u *unpacking) noTar(err error) error {
 	return err
 }
 
+// longTarget is the error for a symbolic link with a target of more than maxTarget bytes.
+func (u *unpacking) longTarget(link string) error {
+	return u.invalid(nil, "has the symbolic link %q, whose target has more than %d bytes", link, maxTarget)
+}
+
 // entry writes one entry of a tar.
 func (u *unpacking) entry(t *tar.Reader, header *tar.Header) error {
 	mode, name := header.FileInfo().Mode(), path.Clean(header.Name)
@@ -153,7 +162,7 @@ func (u *unpacking) entry(t *tar.Reader, header *tar.Header) error {
 		return nil
 	case header.Typeflag == tar.TypeSymlink:
 		if len(header.Linkname) > maxTarget {
-			return u.invalid(nil, "has more bytes than the limit")
+			return u.longTarget(header.Name)
 		}
 	case header.Typeflag != tar.TypeReg:
 		return u.noPlain(header.Name)
@@ -326,7 +335,7 @@ func (u *unpacking) copy(to io.Writer, name string, open func() (io.ReadCloser, 
 	case isDamage(err):
 		return u.invalid(err, "has %q, which is damaged or encrypted", name)
 	case err == nil && n > most:
-		return u.invalid(nil, "has more bytes than the limit")
+		return u.invalid(nil, "has more bytes than the limit of %d for its unpacked files", u.most)
 	}
 	return err
 }
