@@ -36,7 +36,7 @@ func (q queries) FunctionTagNames(ctx context.Context, namespace string) ([]stri
 // DeclaredFunctionTags returns the names of the function tags that the spec of an app declares, sorted.
 func (q queries) DeclaredFunctionTags(ctx context.Context, app string) ([]string, error) {
 	return list(ctx, q, "store.DeclaredFunctionTags", scanValue[string],
-		`SELECT t.name FROM function_tags t WHERE t.app = $1 ORDER BY t.name`, app)
+		`SELECT t.name FROM function_tags t WHERE t.app = $1 AND t.declared <> '' ORDER BY t.name`, app)
 }
 
 // taggedFunctions returns what a function tag names.
