@@ -237,7 +237,7 @@ func (a *api) firstRun(n client.NewJob) (time.Time, error) {
 func (a *api) nextBy(pattern string) (time.Time, error) {
 	schedule, err := cron.Parse(pattern, "")
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, landfall.Errorf("api", landfall.Invalid, "the pattern %q: %s", pattern, landfall.MessageOf(err))
 	}
 	next := schedule.Next(a.Now())
 	if next.IsZero() {
