@@ -86,7 +86,8 @@ func (a *api) fnTrigger(ctx context.Context, app landfall.App, name string) (cli
 	}
 	i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit.Name == name })
 	if i < 0 {
-		return client.FnTrigger{}, landfall.Errorf("api", landfall.NotFound, "%s has no trigger %q", app.Name, name)
+		return client.FnTrigger{}, landfall.Errorf("api", landfall.NotFound,
+			"%s has no trigger %q; there are: landfall trigger list %[1]s", app.Name, name)
 	}
 	return a.fnTriggerOf(ctx, app, units[i])
 }

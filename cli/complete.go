@@ -285,7 +285,8 @@ func (c *Call) meant(ctx context.Context, cmd *cobra.Command, in Operands, notFo
 	for _, given := range written {
 		near := nearName(ctx, cl, proposalFor(cmd, given.word), in, given.written)
 		if near != "" && !strings.Contains(landfall.MessageOf(notFound), strconv.Quote(near)) {
-			return landfall.Wrapf("cli", landfall.NotFound, notFound, "%s; did you mean %q?", landfall.MessageOf(notFound), near)
+			return landfall.Wrapf("cli", landfall.NotFound, notFound, "%s; did you mean %q?",
+				strings.TrimSuffix(landfall.MessageOf(notFound), "."), near)
 		}
 	}
 	return notFound

@@ -418,7 +418,8 @@ func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, a
 		e.units = slices.DeleteFunc(e.units, named)
 		switch before - len(e.units) {
 		case 0:
-			return "", false, landfall.Errorf("deploy.DropTrigger", landfall.NotFound, "%s has no trigger %q", app.Name, name)
+			return "", false, landfall.Errorf("deploy.DropTrigger", landfall.NotFound,
+				"%s has no trigger %q; there are: landfall trigger list %[1]s", app.Name, name)
 		case 1:
 			return "Deleted the trigger " + name, false, nil
 		}
