@@ -2,6 +2,8 @@ package webhook_test
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -21,7 +23,10 @@ func TestMissedPushesAreRecovered(t *testing.T) {
 	w.Ends("shop", one, landfall.RunSucceeded)
 	w.Stop()
 
-	const missed = 50 // a tenth of what an hour may bring
+	missed := 50 // a tenth of what an hour may bring; LANDFALL_MISSED_PUSHES=500 for all of it
+	if n, err := strconv.Atoi(os.Getenv("LANDFALL_MISSED_PUSHES")); err == nil {
+		missed = n
+	}
 	commits := map[string]landfall.CommitSHA{}
 	for n := range missed - 1 {
 		branch := fmt.Sprintf("change-%d", n)
