@@ -3,6 +3,7 @@ package landfall
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"strings"
 )
 
@@ -40,4 +41,13 @@ func isHex(s string) bool {
 		}
 	}
 	return true
+}
+
+// DigestOfReader returns the digest of all bytes of a reader.
+func DigestOfReader(r io.Reader) (Digest, error) {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, r); err != nil {
+		return "", err
+	}
+	return DigestFromSum(hash.Sum(nil)), nil
 }

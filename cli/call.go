@@ -71,8 +71,9 @@ The server is named by --server, LANDFALL_SERVER or landfall login, and is http:
 The token comes from LANDFALL_TOKEN (or the file LANDFALL_TOKEN_FILE), from landfall login, or, on the
 server's own machine, from its data folder (LANDFALL_DATA, or ./landfall-data).
 
-Exit codes: 0 done, 1 internal error, 2 wrong input or a failed change, 3 no such thing, 4 conflict,
-superseded or over the plan, 5 not allowed, 6 the server cannot be reached, 7 released, but live is held, 130 interrupted or cancelled.`
+Exit codes: 0 done, 1 internal error, 2 wrong input or a failed change, 3 no such thing, 4 conflict, superseded
+or over the plan, 5 not allowed, 6 the server cannot be reached, 7 released, but live is held, 130 interrupted
+or cancelled.`
 
 // Tree returns the command landfall with all others below it, those of the program too.
 func (c *Call) Tree() *cobra.Command {

@@ -3,7 +3,6 @@ package cli
 import (
 	"archive/zip"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -125,11 +124,8 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 	if err := cl.Do(ctx, http.MethodPost, k.unitPath(in["name"], "versions")+query, n.NewVersion, &made); err != nil {
 		return err
 	}
-	if isLower(n.Label, before) {
-		defer fmt.Fprintf(c.Stderr, "note: %s comes after %s: the latest version is the one that was made last\n", n.Label,
-			printable(before))
-	}
 	if made.Version != nil {
+		c.noteLabel(n.Label, before)
 		return c.showMade(made)
 	}
 	if n.noWait {
@@ -147,6 +143,7 @@ func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, in Opera
 		fmt.Fprintf(c.Stderr, "the run: landfall run show %s\n", run.ID)
 		return err
 	}
+	c.noteLabel(n.Label, before)
 	// not the latest: somebody else may have made one since
 	return ask(ctx, cl, http.MethodGet, k.unitPath(in["name"], "versions", string(run.UID))+query, nil, c.showVersion)
 }
@@ -161,11 +158,15 @@ func latestLabel(ctx context.Context, cl *client.Client, path string, n client.N
 	return latest.Label, landfall.Ignore(err, landfall.NotFound)
 }
 
-// isLower reports whether a label is a lower semantic version than the one before it; the v may be missing in both.
-func isLower(label, before string) bool {
+// noteLabel tells a person whose new version has a lower label than the one before it, as semantic versions, that
+// labels have no order; the v may be missing in both.
+func (c *Call) noteLabel(label, before string) {
 	number := func(label string) string { return "v" + strings.TrimPrefix(label, "v") }
-	return semver.IsValid(number(label)) && semver.IsValid(number(before)) &&
-		semver.Compare(number(label), number(before)) < 0
+	if semver.IsValid(number(label)) && semver.IsValid(number(before)) &&
+		semver.Compare(number(label), number(before)) < 0 {
+		fmt.Fprintf(c.Stderr, "note: %s comes after %s: the latest version is the one that was made last\n", label,
+			printable(before))
+	}
 }
 
 // contentOf sends a file or a folder, and returns how a version takes it; an address is the server's to fetch. What it
@@ -218,11 +219,11 @@ func checkDigest(what string, info fs.FileInfo, digest landfall.Digest) error {
 		return Invalid("%v", err)
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	got, err := landfall.DigestOfReader(f)
+	switch {
+	case err != nil:
 		return Invalid("%s cannot be read: %v", what, err)
-	}
-	if got := landfall.DigestFromSum(sum.Sum(nil)); got != digest {
+	case got != digest:
 		return Invalid("%s has the digest %s, not %s", what, got, digest)
 	}
 	return nil

@@ -3,7 +3,6 @@ package handmade
 import (
 	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -221,11 +220,7 @@ func digestOf(path string) (landfall.Digest, error) {
 		return "", err
 	}
 	defer f.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return "", err
-	}
-	return landfall.DigestFromSum(hash.Sum(nil)), nil
+	return landfall.DigestOfReader(f)
 }
 
 // whole returns the path of an upload of which all is here. Conflict when a part is missing, Invalid

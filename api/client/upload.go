@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +15,12 @@ import (
 // Upload sends a file in parts, and returns the name by which a version takes it. A part that fails is tried again from
 // where the server has it, for a while. progress hears how many bytes are there; it may be nil.
 func (c *Client) Upload(ctx context.Context, file io.ReaderAt, size int64, progress func(sent int64)) (string, error) {
-	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(file, 0, size)); err != nil {
+	digest, err := landfall.DigestOfReader(io.NewSectionReader(file, 0, size))
+	if err != nil {
 		return "", err
 	}
 	var u Upload
-	if err := c.Do(ctx, http.MethodPost, "/uploads", NewUpload{Size: size, Digest: landfall.DigestFromSum(hash.Sum(nil))},
-		&u); err != nil {
+	if err := c.Do(ctx, http.MethodPost, "/uploads", NewUpload{Size: size, Digest: digest}, &u); err != nil {
 		return "", err
 	}
 	const tries, pause = 5, time.Second
