@@ -16,8 +16,9 @@ import (
 const CatchUpEvery = 5 * time.Minute
 
 // WakeCatchUp makes a job for each app with a repository at a forge, all of them within the given time. An app whose
-// last job is not over gets none.
-func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, within time.Duration) error {
+// last job of the same round is not over gets none. A start begins a round: the jobs that a process had when it was
+// killed count as running for a long time.
+func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, round int64, within time.Duration) error {
 	return acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		apps, err := tx.Apps(ctx)
 		if err != nil {
@@ -31,7 +32,7 @@ func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, within time.Duration)
 			if within > 0 {
 				at = acceptor.Now().Add(within * time.Duration(i) / time.Duration(len(apps)))
 			}
-			tx.EnqueueOnceAt(TopicCatchUp, app.ID, 0, at)
+			tx.EnqueueOnceAt(TopicCatchUp, app.ID, round, at)
 		}
 		return nil
 	})

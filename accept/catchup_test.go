@@ -65,12 +65,16 @@ func TestCatchUpGivesUp(t *testing.T) {
 	}
 }
 
-// An app whose forge does not answer has one job, however often its repository should have been looked at.
+// An app whose forge does not answer has one job, however often its repository should have been looked at; after a start
+// another one, as the first may have died with its process.
 func TestWakeCatchUpMakesOneJob(t *testing.T) {
 	t.Parallel()
 	l := newForge(t).listener()
-	for _, within := range []time.Duration{0, 0, time.Hour} {
-		if err := l.Receiver.WakeCatchUp(t.Context(), within); err != nil {
+	for _, wake := range []struct {
+		round  int64
+		within time.Duration
+	}{{1, 0}, {1, 0}, {1, time.Hour}, {2, 0}, {2, time.Hour}} {
+		if err := l.Receiver.WakeCatchUp(t.Context(), wake.round, wake.within); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +100,7 @@ func TestWakeCatchUpMakesOneJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	// L-018: jobs do not pile up
-	testkit.Equal(t, "jobs", looks, 1)
+	testkit.Equal(t, "jobs of two rounds", looks, 2)
 }
 
 // Pushes of which no delivery told are found in the repository: those after the first look, whether something was told

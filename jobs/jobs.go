@@ -96,7 +96,8 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		if err := w.Acceptor.Reconcile(ctx); err != nil {
 			return err
 		}
-		if err := w.Acceptor.WakeCatchUp(ctx, 0); err != nil {
+		round := time.Now().UnixNano()
+		if err := w.Acceptor.WakeCatchUp(ctx, round, 0); err != nil {
 			return err
 		}
 		queues[upkeepQueue] = 1
@@ -108,7 +109,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
 		sweeps.Go(func() {
 			w.repeat(ctx, accept.CatchUpEvery, func(ctx context.Context) error {
-				return w.Acceptor.WakeCatchUp(ctx, accept.CatchUpEvery)
+				return w.Acceptor.WakeCatchUp(ctx, round, accept.CatchUpEvery)
 			})
 		})
 		sweeps.Go(func() { w.repeat(ctx, upkeep.CanariesEvery, w.Upkeep.DriveCanaries) })

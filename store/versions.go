@@ -316,8 +316,7 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 }
 
 // heldByNoOther is true for a version v of a unit u that nothing but accessible releases can hold: no version of a
-// function in a tracker, nothing
-// that names the version, no execution that is not over, and no run.
+// function in a tracker, nothing that names the version, no execution that is not over, and no run.
 const heldByNoOther = `NOT ` + pinHolds + `
 		AND NOT EXISTS (SELECT 1 FROM executions x
 			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number
