@@ -8,12 +8,23 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"github.com/getkin/kin-openapi/openapi3filter"
 )
 
 // Self is the user to whom the server's token belongs.
 const Self int64 = 583231
+
+func userResources() map[string]func(*Server, call) reply {
+	return map[string]func(*Server, call) reply{
+		"/user": func(*Server, call) reply { return say(http.StatusOK, userObject(Self, true)) },
+	}
+}
+
+func commentResources() map[string]func(*Server, call) reply {
+	return map[string]func(*Server, call) reply{
+		"/repos/{owner}/{repo}/issues/{issue_number}/comments": (*Server).serveComments,
+		"/repos/{owner}/{repo}/issues/comments/{comment_id}":   (*Server).serveComments,
+	}
+}
 
 // maxComment is how many characters of a comment GitHub accepts.
 const maxComment = 65536
@@ -59,54 +70,50 @@ func (s *Server) add(c Comment) Comment {
 }
 
 // serveComments lists, makes, shows, edits or deletes comments.
-func (s *Server) serveComments(input *openapi3filter.RequestValidationInput, repository string) (int,
-	map[string]string, []byte) {
-	if input.Route.Path == comments && input.Route.Method == http.MethodGet {
-		return s.listComments(input, repository)
+func (s *Server) serveComments(c call) reply {
+	repository, one := c.repository, c.PathParams["comment_id"] != ""
+	if !one && c.Route.Method == http.MethodGet {
+		return s.listComments(c)
 	}
 	var sent struct {
 		Body string `json:"body"`
 	}
-	if input.Route.Method == http.MethodPost || input.Route.Method == http.MethodPatch {
-		if err := json.NewDecoder(input.Request.Body).Decode(&sent); err != nil {
-			return http.StatusBadRequest, nil, message("Problems parsing JSON")
+	if c.Route.Method == http.MethodPost || c.Route.Method == http.MethodPatch {
+		if err := json.NewDecoder(c.Request.Body).Decode(&sent); err != nil {
+			return refuse(http.StatusBadRequest, "Problems parsing JSON")
 		}
 		if sent.Body == "" || utf8.RuneCountInString(sent.Body) > maxComment {
-			return http.StatusUnprocessableEntity, nil,
-				message("Validation Failed: body is too long (maximum is 65536 characters)")
+			return refuse(http.StatusUnprocessableEntity, "Validation Failed: body is too long (maximum is 65536 characters)")
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if input.Route.Path == comments {
-		number, _ := strconv.Atoi(input.PathParams["issue_number"])
-		status, body := encode(http.StatusCreated,
+	if !one {
+		number, _ := strconv.Atoi(c.PathParams["issue_number"])
+		return say(http.StatusCreated,
 			commentObject(s.add(Comment{Repository: repository, Number: number, Author: Self, Body: sent.Body})))
-		return status, nil, body
 	}
-	id, _ := strconv.ParseInt(input.PathParams["comment_id"], 10, 64)
+	id, _ := strconv.ParseInt(c.PathParams["comment_id"], 10, 64)
 	i := slices.IndexFunc(s.comments, func(c Comment) bool { return c.ID == id && c.Repository == repository })
 	switch {
 	case i < 0:
-		return http.StatusNotFound, nil, message("Not Found")
-	case input.Route.Method == http.MethodDelete:
+		return refuse(http.StatusNotFound, "Not Found")
+	case c.Route.Method == http.MethodDelete:
 		s.comments = slices.Delete(s.comments, i, i+1)
-		return http.StatusNoContent, nil, nil
-	case input.Route.Method == http.MethodPatch && s.comments[i].Author != Self:
-		return http.StatusForbidden, nil, message("Must have admin rights to Repository.")
-	case input.Route.Method == http.MethodPatch:
+		return reply{status: http.StatusNoContent}
+	case c.Route.Method == http.MethodPatch && s.comments[i].Author != Self:
+		return refuse(http.StatusForbidden, "Must have admin rights to Repository.")
+	case c.Route.Method == http.MethodPatch:
 		s.comments[i].Body = sent.Body
 		s.comments[i].Edits++
 	}
-	status, body := encode(http.StatusOK, commentObject(s.comments[i]))
-	return status, nil, body
+	return say(http.StatusOK, commentObject(s.comments[i]))
 }
 
 // listComments answers with one page, oldest first, and says where the next one is.
-func (s *Server) listComments(input *openapi3filter.RequestValidationInput, repository string) (int,
-	map[string]string, []byte) {
-	number, _ := strconv.Atoi(input.PathParams["issue_number"])
-	query := input.Request.URL.Query()
+func (s *Server) listComments(c call) reply {
+	number, _ := strconv.Atoi(c.PathParams["issue_number"])
+	query := c.Request.URL.Query()
 	size, page := 30, 1
 	if n, err := strconv.Atoi(query.Get("per_page")); err == nil {
 		size = min(n, 100)
@@ -114,19 +121,20 @@ func (s *Server) listComments(input *openapi3filter.RequestValidationInput, repo
 	if n, err := strconv.Atoi(query.Get("page")); err == nil {
 		page = n
 	}
-	all := s.Comments(repository, number)
+	all := s.Comments(c.repository, number)
 	list := []map[string]any{}
-	for _, c := range all[min((page-1)*size, len(all)):min(page*size, len(all))] {
-		list = append(list, commentObject(c))
+	for _, comment := range all[min((page-1)*size, len(all)):min(page*size, len(all))] {
+		list = append(list, commentObject(comment))
 	}
 	var header map[string]string
 	if page*size < len(all) {
 		query.Set("page", strconv.Itoa(page+1))
-		header = map[string]string{"Link": fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.URL, input.Request.URL.Path[1:],
+		header = map[string]string{"Link": fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.URL, c.Request.URL.Path[1:],
 			query.Encode())}
 	}
-	status, body := encode(http.StatusOK, list)
-	return status, header, body
+	got := say(http.StatusOK, list)
+	got.header = header
+	return got
 }
 
 // commentObject returns a comment as GitHub shows it.

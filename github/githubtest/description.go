@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 )
@@ -23,14 +26,31 @@ const (
 	descriptionFile = "build/openapi/api.github.com.json"
 )
 
-// These are the paths that Server answers; the rest of the description is not read.
-const (
-	createStatus = "/repos/{owner}/{repo}/statuses/{sha}"
-	listStatuses = "/repos/{owner}/{repo}/commits/{ref}/statuses"
-	comments     = "/repos/{owner}/{repo}/issues/{issue_number}/comments"
-	comment      = "/repos/{owner}/{repo}/issues/comments/{comment_id}"
-	user         = "/user"
-)
+// call is one valid request.
+type call struct {
+	*openapi3filter.RequestValidationInput
+
+	repository string // owner/name; "/" when the path names none
+}
+
+// reply is the answer to a call.
+type reply struct {
+	status int
+	header map[string]string
+	body   []byte
+}
+
+// resources are the paths that Server answers, with what answers them; the rest of the description is not read. Each
+// file of the package has its own.
+func resources() map[string]func(*Server, call) reply {
+	all := map[string]func(*Server, call) reply{}
+	for _, some := range []map[string]func(*Server, call) reply{
+		statusResources(), commentResources(), userResources(),
+	} {
+		maps.Copy(all, some)
+	}
+	return all
+}
 
 // Description is the part of GitHub's API description that Server answers. It can be shared by all tests.
 type Description struct{ router routers.Router }
@@ -50,7 +70,7 @@ func Load() (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	trimmed, err := trim(text, createStatus, listStatuses, comments, comment, user)
+	trimmed, err := trim(text, slices.Sorted(maps.Keys(resources()))...)
 	if err != nil {
 		return nil, fmt.Errorf("trim %s: %w", file, err)
 	}

@@ -8,27 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"time"
-	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 )
-
-// Status is one commit status that the server received.
-type Status struct {
-	Repository  string `json:"-"` // owner/name
-	SHA         string `json:"-"`
-	State       string `json:"state"`
-	Context     string `json:"context"`
-	Description string `json:"description"`
-	Target      string `json:"target_url"`
-}
 
 // Fault is an unusual answer. Unless Close or Hang is set, it has a Status.
 type Fault struct {
@@ -87,13 +72,6 @@ func (s *Server) Requests() int {
 	return s.requests
 }
 
-// Statuses returns the statuses of a commit in the order in which they came; of all commits when sha is empty.
-func (s *Server) Statuses(sha string) []Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.statuses), func(status Status) bool { return sha != "" && status.SHA != sha })
-}
-
 // Problems returns what was wrong with the requests since its last call.
 func (s *Server) Problems() []string {
 	s.mu.Lock()
@@ -110,13 +88,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		s.problem(fmt.Sprintf("%s %s is not valid by GitHub's description: %v", r.Method, r.URL.Path, err))
-		answer(w, http.StatusBadRequest, nil, message("Problems parsing the request"))
+		refuse(http.StatusBadRequest, "Problems parsing the request").write(w)
 	case r.Header.Get("Authorization") != "Bearer "+s.token:
-		answer(w, http.StatusUnauthorized, nil, message("Bad credentials"))
+		refuse(http.StatusUnauthorized, "Bad credentials").write(w)
 	case fault == nil:
-		status, header, body := s.serve(input)
-		s.checkAnswer(r.Context(), input, status, body)
-		answer(w, status, header, body)
+		got := s.serve(input)
+		s.checkAnswer(r.Context(), input, got)
+		got.write(w)
 	default:
 		s.fail(w, r, *fault, input)
 	}
@@ -153,9 +131,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, fault Fault,
 			connection.Close()
 		}
 	case fault.Body != "":
-		answer(w, fault.Status, fault.Header, []byte(fault.Body))
+		reply{fault.Status, fault.Header, []byte(fault.Body)}.write(w)
 	default:
-		answer(w, fault.Status, fault.Header, message(http.StatusText(fault.Status)))
+		no := refuse(fault.Status, http.StatusText(fault.Status))
+		no.header = fault.Header
+		no.write(w)
 	}
 }
 
@@ -173,107 +153,51 @@ func (s *Server) check(r *http.Request) (*openapi3filter.RequestValidationInput,
 }
 
 // checkAnswer checks our own answer against the description.
-func (s *Server) checkAnswer(ctx context.Context, input *openapi3filter.RequestValidationInput, status int,
-	body []byte) {
-	if status >= http.StatusBadRequest {
+func (s *Server) checkAnswer(ctx context.Context, input *openapi3filter.RequestValidationInput,
+	got reply) {
+	if got.status >= http.StatusBadRequest {
 		return // the description says little about errors
 	}
 	err := openapi3filter.ValidateResponse(ctx, &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: status,
+		RequestValidationInput: input, Status: got.status,
 		Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}},
-		Body:   io.NopCloser(bytes.NewReader(body)),
+		Body:   io.NopCloser(bytes.NewReader(got.body)),
 	})
 	if err != nil {
-		s.problem(fmt.Sprintf("the answer %d of %s is not GitHub's: %v", status, pathOf(input.Route), err))
+		s.problem(fmt.Sprintf("the answer %d of %s is not GitHub's: %v", got.status, pathOf(input.Route), err))
 	}
 }
 
 func pathOf(route *routers.Route) string { return route.Method + " " + route.Path }
 
-// answer writes an answer with the headers that GitHub always sends.
-func answer(w http.ResponseWriter, status int, header map[string]string, body []byte) {
+// write writes a reply with the headers that GitHub always sends.
+func (a reply) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("X-Github-Request-Id", "0400:0001:0A0B0C0D:0E0F0102:66AA77BB")
 	w.Header().Set("X-Ratelimit-Limit", "5000")
 	w.Header().Set("X-Ratelimit-Remaining", "4987")
-	for name, value := range header {
+	for name, value := range a.header {
 		w.Header().Set(name, value)
 	}
-	w.WriteHeader(status)
-	_, _ = io.Copy(w, bytes.NewReader(body))
+	w.WriteHeader(a.status)
+	_, _ = io.Copy(w, bytes.NewReader(a.body))
 }
-
-// message returns the body of an error.
-func message(text string) []byte {
-	body, err := json.Marshal(map[string]string{"message": text, "documentation_url": "https://docs.github.com/rest"})
-	if err != nil {
-		return nil
-	}
-	return body
-}
-
-var sha = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // serve does what a valid request asks for.
-func (s *Server) serve(input *openapi3filter.RequestValidationInput) (status int, header map[string]string,
-	body []byte) {
-	repository := input.PathParams["owner"] + "/" + input.PathParams["repo"]
-	switch input.Route.Path {
-	case user:
-		status, body = encode(http.StatusOK, userObject(Self, true))
-	case comments, comment:
-		return s.serveComments(input, repository)
-	case listStatuses:
-		list := []map[string]any{}
-		for i, status := range slices.Backward(s.Statuses(input.PathParams["ref"])) {
-			if status.Repository == repository {
-				list = append(list, object(i, status))
-			}
-		}
-		status, body = encode(http.StatusOK, list)
-	default:
-		status, body = s.setStatus(input, repository)
-	}
-	return status, nil, body
+func (s *Server) serve(input *openapi3filter.RequestValidationInput) reply {
+	return resources()[input.Route.Path](s, call{input, input.PathParams["owner"] + "/" + input.PathParams["repo"]})
 }
 
-// setStatus adds a commit status.
-func (s *Server) setStatus(input *openapi3filter.RequestValidationInput, repository string) (int, []byte) {
-	status := Status{Context: "default"}
-	if err := json.NewDecoder(input.Request.Body).Decode(&status); err != nil {
-		return http.StatusBadRequest, message("Problems parsing JSON")
-	}
-	status.Repository, status.SHA = repository, input.PathParams["sha"]
-	switch {
-	case !sha.MatchString(status.SHA):
-		return http.StatusUnprocessableEntity, message("No commit found for SHA: " + status.SHA)
-	case utf8.RuneCountInString(status.Description) > 140:
-		return http.StatusUnprocessableEntity,
-			message("Validation Failed: description is too long (maximum is 140 characters)")
-	case status.Target != "" && !strings.HasPrefix(status.Target, "http://") &&
-		!strings.HasPrefix(status.Target, "https://"):
-		return http.StatusUnprocessableEntity, message("Validation Failed: target_url must use http(s) scheme")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.statuses = append(s.statuses, status)
-	return encode(http.StatusCreated, object(len(s.statuses)-1, status))
-}
-
-func encode(code int, value any) (int, []byte) {
+// say returns a reply with a JSON value.
+func say(status int, value any) reply {
 	body, err := json.Marshal(value)
 	if err != nil {
-		return http.StatusInternalServerError, message(err.Error())
+		return refuse(http.StatusInternalServerError, err.Error())
 	}
-	return code, body
+	return reply{status: status, body: body}
 }
 
-// object returns a status as GitHub shows it.
-func object(index int, status Status) map[string]any {
-	at := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC).Add(time.Duration(index) * time.Second).Format(time.RFC3339)
-	return map[string]any{
-		"url": "https://api.github.com/repos/" + status.Repository + "/statuses/" + status.SHA, "avatar_url": nil,
-		"id": index + 1, "node_id": fmt.Sprintf("SC_%d", index+1), "state": status.State, "description": status.Description,
-		"target_url": status.Target, "context": status.Context, "created_at": at, "updated_at": at, "creator": nil,
-	}
+// refuse returns the reply of an error.
+func refuse(status int, text string) reply {
+	return say(status, map[string]string{"message": text, "documentation_url": "https://docs.github.com/rest"})
 }
