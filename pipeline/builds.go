@@ -24,6 +24,7 @@ type Builds struct {
 
 	mu    sync.Mutex
 	users map[string]int   // number of runs that use a build's folder, which is not removed meanwhile
+	drops map[string]bool  // apps whose outputs are removed when no run uses them any more
 	sizes map[string]int64 // of builds' folders, which do not change
 }
 
@@ -52,11 +53,19 @@ func (b *Builds) release(names []string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, name := range names {
-		b.users[name]--
-		if b.users[name] == 0 {
-			delete(b.users, name)
-		}
 		_ = os.Chtimes(filepath.Join(b.Folder, filepath.FromSlash(name)), now, now) // it may be gone, or was never made
+		b.unuse(name)
+	}
+}
+
+// unuse counts one user of a folder less, and removes what waited for that. b.mu is locked.
+func (b *Builds) unuse(name string) {
+	b.users[name]--
+	if b.users[name] == 0 {
+		delete(b.users, name)
+	}
+	if app := path.Dir(name); b.drops[app] {
+		_ = b.drop(app) // the next sweep tries again
 	}
 }
 
@@ -109,15 +118,26 @@ func (b *Builds) trim(forget func(name string) error) error {
 	return nil
 }
 
-// Drop removes the build outputs of an app, unless a run uses some of them.
+// Drop removes the build outputs of an app that was deleted: now or, while runs use some of them, when the last of
+// these is over.
 func (b *Builds) Drop(app string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.drop(app)
+}
+
+// drop is Drop. b.mu is locked.
+func (b *Builds) drop(app string) error {
 	for name := range b.users {
 		if path.Dir(name) == app {
+			if b.drops == nil {
+				b.drops = map[string]bool{}
+			}
+			b.drops[app] = true
 			return nil
 		}
 	}
+	delete(b.drops, app)
 	return os.RemoveAll(filepath.Join(b.Folder, app))
 }
 
@@ -144,10 +164,7 @@ func (b *Builds) Check(record store.Build) ([]string, error) {
 func (b *Builds) releaseOne(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.users[name]--
-	if b.users[name] == 0 {
-		delete(b.users, name)
-	}
+	b.unuse(name)
 }
 
 // sizeOf returns the size of the files below a folder.
