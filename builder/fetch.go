@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder/pack"
@@ -30,6 +31,14 @@ const maxPacks = 50
 // Unavailable, Canceled.
 func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName,
 	commit landfall.CommitSHA) (*Mirror, error) {
+	return m.FetchSince(ctx, r, ref, commit, time.Now())
+}
+
+// FetchSince is Fetch for a commit that was pushed before a time. When the repository has been asked with the same
+// credentials since then, and the mirror has the commit, it is not asked again: a push to a repository of many apps is
+// fetched once.
+func (m *Mirrors) FetchSince(ctx context.Context, r Remote, ref landfall.RefName, commit landfall.CommitSHA,
+	since time.Time) (*Mirror, error) {
 	const op = landfall.Op("builder.fetch")
 	name, err := objectName(op, commit)
 	if err != nil {
@@ -37,7 +46,7 @@ func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName,
 	}
 	mirror := m.open(r)
 	if r.Local == "" {
-		err = m.fetch(ctx, op, mirror, name)
+		err = m.fetch(ctx, op, mirror, name, since)
 	}
 	if err == nil {
 		err = mirror.checkCommit(op, ref, name)
@@ -50,12 +59,17 @@ func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName,
 }
 
 // fetch fetches what is new, under the mirror's lock.
-func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, commit plumbing.Hash) error {
+func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, commit plumbing.Hash,
+	since time.Time) error {
 	release, err := mirror.lock.acquire(ctx)
 	if err != nil {
 		return contextError(op, mirror.remote, err)
 	}
 	defer release()
+	if last := mirror.lock.asked; last.remote == mirror.remote && !last.at.Before(since) && mirror.contains(commit) {
+		return nil
+	}
+	begin := time.Now()
 	c, err := m.call(ctx, op, mirror.remote)
 	if err != nil {
 		return err
@@ -80,6 +94,7 @@ func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, com
 	if err := mirror.setReferences(c.refs); err != nil {
 		return mirror.readError(op, err)
 	}
+	mirror.lock.asked = asked{mirror.remote, begin}
 	return mirror.join(ctx, op)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder/pack"
@@ -42,6 +43,13 @@ type Mirrors struct {
 type lock struct {
 	change chan struct{} // holds one token: its owner may change the mirror
 	packs  sync.RWMutex  // for writing: packs are being removed; for reading: they are being opened
+	asked  asked         // for the owner of the token
+}
+
+// asked is the last time when a repository said where its references are, and all that is new was fetched.
+type asked struct {
+	remote Remote
+	at     time.Time // when it was asked
 }
 
 // acquire waits for the right to change the mirror, or returns ctx's error.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,6 +69,20 @@ func (o *outbox) change(id int64, f func(r *landfall.Report)) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f(&o.reports[id-1])
+	return o.fail
+}
+
+func (o *outbox) DropOvertaken(context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, r := range o.reports {
+		later := slices.ContainsFunc(o.reports[i+1:], func(l landfall.Report) bool {
+			return l.Commit == r.Commit && l.Context == r.Context
+		})
+		if r.State == landfall.StatusPending && r.Sent.IsZero() && r.Attempts == 0 && later {
+			o.reports[i].Dropped = true
+		}
+	}
 	return o.fail
 }
 
@@ -134,6 +149,12 @@ func (c *clock) Wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
+// written is a request that writes.
+type written struct {
+	at      time.Time // by the clock
+	comment bool
+}
+
 // bench is a sender with all it needs.
 type bench struct {
 	*github.Sender
@@ -145,7 +166,7 @@ type bench struct {
 	log      *logtest.Buffer
 
 	mu    sync.Mutex
-	times []time.Time   // of the requests that write, by the clock
+	times []written     // the requests that write
 	heads []http.Header // of the requests
 	http  *http.Client  // what the sender's client sends by
 	round http.RoundTripper
@@ -155,7 +176,7 @@ type bench struct {
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	b.mu.Lock()
 	if r.Method != http.MethodGet {
-		b.times = append(b.times, b.clock.Now())
+		b.times = append(b.times, written{b.clock.Now(), strings.Contains(r.URL.Path, "/comments")})
 	}
 	b.heads = append(b.heads, r.Header)
 	b.mu.Unlock()

@@ -27,6 +27,9 @@ type Outbox interface {
 	// dropped, and none while that one waits.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error)
 
+	// DropOvertaken gives up the pending states that have a later report of their commit and context in the outbox.
+	DropOvertaken(ctx context.Context) error
+
 	// Sent records that GitHub has a report.
 	Sent(ctx context.Context, id int64, at time.Time) error
 
@@ -39,7 +42,8 @@ type Outbox interface {
 
 // Sender sends the reports in the outbox, one at a time, and then the comments that are due, at a pace that keeps
 // within GitHub's limits. Reports of one commit and context arrive in the order of their IDs; a report that cannot be
-// sent holds back only those. It never gives up a report because GitHub is down, and waits as long as GitHub asks.
+// sent holds back only those. While requests have to wait for the limits, no pending state is sent that a later report
+// follows already. It never gives up a report because GitHub is down, and waits as long as GitHub asks.
 //
 // Each report arrives at least once: when an answer is lost, or the process ends before the outbox records it, the same
 // status is posted again. That changes nothing but the history of the commit's statuses, because no later one of its
@@ -95,6 +99,11 @@ func (s *Sender) Flush(ctx context.Context) error {
 // flushReport sends the report that is due first. It reports whether there was one.
 func (s *Sender) flushReport(ctx context.Context) (bool, error) {
 	due, err := s.Outbox.Due(ctx, s.Now(), 1)
+	if err == nil && len(due) > 0 && due[0].State == landfall.StatusPending && s.limits().busy(s.Now()) {
+		if err = s.Outbox.DropOvertaken(ctx); err == nil {
+			due, err = s.Outbox.Due(ctx, s.Now(), 1)
+		}
+	}
 	if err != nil || len(due) == 0 {
 		return false, err
 	}
@@ -136,10 +145,7 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 // call makes one request, when its time has come.
 func (s *Sender) call(ctx context.Context, what request,
 	send func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
-	if s.pace == nil {
-		s.pace = newPace()
-	}
-	if err := s.wait(ctx, s.pace.take(what, s.Now())); err != nil {
+	if err := s.wait(ctx, s.limits().take(what, s.Now())); err != nil {
 		return nil, err
 	}
 	if s.Allowed != nil {
@@ -150,6 +156,13 @@ func (s *Sender) call(ctx context.Context, what request,
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return send(limited)
+}
+
+func (s *Sender) limits() *pace {
+	if s.pace == nil {
+		s.pace = newPace()
+	}
+	return s.pace
 }
 
 // disallowedError is the reason why Allowed prevented a request.

@@ -132,17 +132,21 @@ func checkCommit(t *testing.T, b *bench, commit landfall.CommitSHA) {
 	}
 }
 
-// checkPace checks that no more is written in a minute than GitHub allows.
+// checkPace checks that no more is written in a minute than GitHub allows: 900 points, of which a write takes 5, and 80
+// comments. See https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api.
 func (b *bench) checkPace(t *testing.T) {
 	t.Helper()
-	const most = 80 // https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := most; i < len(b.times); i++ {
-		if took := b.times[i].Sub(b.times[i-most]); took < time.Minute {
-			t.Errorf("%d statuses and comments were written in %s", most+1, took)
+	most := func(of []written, limit int) {
+		for i := limit; i < len(of); i++ {
+			if took := of[i].at.Sub(of[i-limit].at); took < time.Minute {
+				t.Errorf("%d requests that write were sent in %s", limit+1, took)
+			}
 		}
 	}
+	most(b.times, 900/5)
+	most(slices.DeleteFunc(slices.Clone(b.times), func(w written) bool { return !w.comment }), 80)
 }
 
 // A single push waits for nothing, and a storm keeps within what GitHub allows in a minute and, of comments, in an hour.
@@ -165,8 +169,47 @@ func TestPace(t *testing.T) {
 	b.settle(t)
 	b.checkPace(t)
 	// L-023: a storm goes at a pace that GitHub allows, and not slower than that asks for
-	if b.clock.Now().Sub(start) > 8*time.Minute {
+	if b.clock.Now().Sub(start) > 4*time.Minute {
 		t.Errorf("400 statuses took %s", b.clock.Now().Sub(start))
+	}
+	start = b.clock.Now()
+	for n := range 90 {
+		b.comments.want(20+n, says("one"))
+	}
+	b.calm(t)
+	b.checkPace(t)
+	// L-023: comments are content for people, of which less is allowed
+	if took := b.clock.Now().Sub(start); took < time.Minute || took > 3*time.Minute {
+		t.Errorf("90 comments took %s", took)
+	}
+}
+
+// In a storm, what became of a commit is said without that it was pending, if that was not said yet.
+func TestStormSaysWhatBecameOfCommits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	start := b.clock.Now()
+	const commits = 150
+	for _, state := range []landfall.StatusState{landfall.StatusPending, landfall.StatusSuccess} {
+		for n := range commits {
+			b.outbox.owe(landfall.CommitSHA(fmt.Sprintf("%040x", n+1)), state, "…")
+		}
+	}
+	b.settle(t)
+	b.checkPace(t)
+	last := map[string]string{}
+	for _, s := range b.server.Statuses("") {
+		last[s.SHA] = s.State
+	}
+	for sha, state := range last {
+		if state != string(landfall.StatusSuccess) {
+			t.Errorf("%s ends as %s", sha, state)
+		}
+	}
+	took, statuses := b.clock.Now().Sub(start), len(b.server.Statuses(""))
+	// L-025: no more calls than say something
+	if len(last) != commits || statuses > commits+60 || took > 90*time.Second {
+		t.Errorf("%d commits have %d statuses after %s", len(last), statuses, took)
 	}
 }
 

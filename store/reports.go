@@ -61,6 +61,16 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 		ORDER BY CASE r.state WHEN $3 THEN 1 ELSE 0 END, id LIMIT $2 + 0`, micros(now), limit, landfall.StatusPending)
 }
 
+// DropOvertaken gives up the pending states that have a later report of their commit and context, of which no attempt
+// was made.
+func (o Outbox) DropOvertaken(ctx context.Context) error {
+	return o.update(ctx, "", `UPDATE reports SET dropped = 1, problem = $2
+		WHERE state = $1 AND sent = 0 AND dropped = 0 AND attempts = 0 AND EXISTS (SELECT 1 FROM reports e
+			WHERE e.app = reports.app AND e.commit_sha = reports.commit_sha AND e.context = reports.context
+			AND e.id > reports.id)`,
+		landfall.StatusPending, "A later state was due before this one could be sent within GitHub's limits.")
+}
+
 // Sent records that the forge has a report.
 func (o Outbox) Sent(ctx context.Context, id int64, at time.Time) error {
 	return o.update(ctx, statusesSent, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`,

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -323,6 +324,31 @@ func testReports(t *testing.T, open opener) {
 		}
 		if len(reports) != 3 || reports[2].Attempts != 0 {
 			t.Errorf("the reports of the commit: got %+v, want 3, the last of them not tried", reports)
+		}
+	})
+	t.Run("pending states that a later report follows", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		box := store.Outbox{DB: db}
+		say := func(state landfall.StatusState, commit landfall.CommitSHA) {
+			update(t, db, func(tx *store.Tx) error {
+				return tx.CreateReport(t.Context(), landfall.Report{App: "a", Run: "r", Commit: commit, Context: "c", State: state,
+					NextAt: noon})
+			})
+		}
+		say(landfall.StatusPending, sha1)
+		say(landfall.StatusSuccess, sha1)
+		say(landfall.StatusPending, sha2)
+		if err := box.DropOvertaken(ctx); err != nil {
+			t.Fatal(err)
+		}
+		due := testkit.Must(box.Due(ctx, noon, 10))(t)
+		if len(due) != 2 || due[0].State != landfall.StatusSuccess || due[1].Commit != sha2 {
+			t.Errorf("due: got %+v, want the final state of the first commit, and that the second one is pending", due)
+		}
+		dropped := testkit.Must(db.ReportsOf(ctx, "a", sha1))(t)[0]
+		if !dropped.Dropped || !strings.Contains(dropped.Problem, "later state") {
+			t.Errorf("the pending state of the first commit: got %+v, want it given up, with the reason", dropped)
 		}
 	})
 	t.Run("what a log says of a report that is due", func(t *testing.T) {
