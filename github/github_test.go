@@ -208,7 +208,7 @@ func (b *bench) restart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Sender = &github.Sender{
-		Client: client, Outbox: b.outbox, Comments: b.comments, URL: installation, Now: b.clock.Now, Wait: b.clock.Wait,
+		Client: client, Outbox: b.outbox, Comments: b.comments, DropOvertaken: b.outbox.DropOvertaken, URL: installation, Now: b.clock.Now, Wait: b.clock.Wait,
 		Logger: slog.New(slog.NewTextHandler(b.log, nil)),
 	}
 }

@@ -27,9 +27,6 @@ type Outbox interface {
 	// dropped, and none while that one waits.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error)
 
-	// DropOvertaken gives up the pending states that have a later report of their commit and context in the outbox.
-	DropOvertaken(ctx context.Context) error
-
 	// Sent records that GitHub has a report.
 	Sent(ctx context.Context, id int64, at time.Time) error
 
@@ -60,6 +57,9 @@ type Sender struct {
 
 	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used
+	// called while requests have to wait for GitHub's limits, to give up the pending states that have a later report of
+	// their commit and context in the outbox; nil: all are sent
+	DropOvertaken func(ctx context.Context) error
 	// called right before each request, and its error prevents the request; nil: not called
 	Allowed func(ctx context.Context) error
 
@@ -99,8 +99,9 @@ func (s *Sender) Flush(ctx context.Context) error {
 // flushReport sends the report that is due first. It reports whether there was one.
 func (s *Sender) flushReport(ctx context.Context) (bool, error) {
 	due, err := s.Outbox.Due(ctx, s.Now(), 1)
-	if err == nil && len(due) > 0 && due[0].State == landfall.StatusPending && s.limits().busy(s.Now()) {
-		if err = s.Outbox.DropOvertaken(ctx); err == nil {
+	if err == nil && len(due) > 0 && due[0].State == landfall.StatusPending && s.DropOvertaken != nil &&
+		s.limits().busy(s.Now()) {
+		if err = s.DropOvertaken(ctx); err == nil {
 			due, err = s.Outbox.Due(ctx, s.Now(), 1)
 		}
 	}

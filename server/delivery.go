@@ -173,9 +173,10 @@ func newSender(s *shared, all *runs.Runs, dialer *builder.Dialer) (sender *githu
 	if s.config.Comments {
 		comments = runs.Comments{Comments: store.Comments{DB: s.db}, Runs: all}
 	}
+	outbox := store.Outbox{DB: s.db}
 	return &github.Sender{
 		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns, Tracer: s.tracer,
-		Outbox: runs.Outbox{Outbox: store.Outbox{DB: s.db}, Runs: all}, Comments: comments,
+		Outbox: runs.Outbox{Outbox: outbox, Runs: all}, Comments: comments, DropOvertaken: outbox.DropOvertaken,
 	}, nil
 }
 

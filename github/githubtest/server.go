@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
@@ -39,6 +40,7 @@ type Server struct {
 	comments []Comment
 	issued   int64 // ids of comments
 	problems []string
+	limits   limits
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
@@ -92,6 +94,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Authorization") != "Bearer "+s.token:
 		refuse(http.StatusUnauthorized, "Bad credentials").write(w)
 	case fault == nil:
+		if no := s.limit(r, time.Now()); no != nil {
+			no.write(w)
+			return
+		}
 		got := s.serve(input)
 		s.checkAnswer(r.Context(), input, got)
 		got.write(w)
