@@ -83,8 +83,8 @@ func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App,
 		remote.Local = acceptor.Remote.Path(app.ID)
 		return remote, nil
 	}
-	credentials, err := acceptor.DB.Credentials(ctx, app.ID)
-	remote.Username, remote.Password = credentials.Username, secret.Text(credentials.Password)
+	var err error
+	remote.Credential, err = acceptor.Credential(ctx, app)
 	return remote, err
 }
 

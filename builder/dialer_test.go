@@ -236,7 +236,7 @@ func TestEncodingsOfAddressesAreNotDialed(t *testing.T) {
 func TestSecretHidesItself(t *testing.T) {
 	t.Parallel()
 	const plain = "hunter2"
-	r := builder.Remote{URL: "https://example.com/x", Password: plain}
+	r := builder.Remote{URL: "https://example.com/x", Credential: builder.Credential{Password: plain}}
 	encoded, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)

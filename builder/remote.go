@@ -9,12 +9,18 @@ import (
 
 // Remote is a repository to read from.
 type Remote struct {
-	Namespace string      // apps of one namespace share the mirror of an address; apps of two never do
-	URL       string      // clone address, see CheckURL
-	Username  string      // for Password; empty: x-access-token, which GitHub and GitLab take with tokens
-	Password  secret.Text // password or token; empty: none is sent. It is sent only to the scheme, host and port of URL
+	Namespace string // apps of one namespace share the mirror of an address; apps of two never do
+	URL       string // clone address, see CheckURL
+	Credential
 	// when set, the bare repository at this path is the mirror: URL is only for messages, and nothing is fetched
 	Local string
+}
+
+// Credential is what a repository asks for before it gives anything. The zero value is none. It is sent only to the
+// scheme, host and port of the repository's address, and stands in no message.
+type Credential struct {
+	Username string      // for Password; empty: x-access-token, which GitHub and GitLab take with tokens
+	Password secret.Text // password or token; empty: none is sent
 }
 
 // folder returns the name of the mirror's folder. It is different for different namespaces and addresses, and contains
