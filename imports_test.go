@@ -64,7 +64,7 @@ func rooms() []room {
 		{"inspect", "assets builder spec store versioning", "assets/disk store/storetest"},
 		{"runs", "crashpoint deploy inspect store", "accept/accepttest"},
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
-		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest webhook", ""},
+		{"accept/accepttest", "accept builder deploy inspect remote runs secret store store/storetest webhook", ""},
 		{"handmade", "accept artifact assets builder deploy download environment preflight remote spec store unpack versioning", ""},
 		{"parcel", "artifact assets crashpoint deploy environment secret spec store unpack versioning", "assets/disk store/storetest"},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", "accept/accepttest remote spec store/storetest"},

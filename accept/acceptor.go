@@ -21,7 +21,8 @@ type Acceptor struct {
 	Rollout    *deploy.Rollout
 	Mirrors    *builder.Mirrors
 	Remote     Remote
-	PeerRemote *PeerRemote // set when another process has the built-in remote
+	PeerRemote *PeerRemote    // set when another process has the built-in remote
+	Secrets    *secret.Keeper // nil: this process cannot read the credentials of repositories
 	Now        func() time.Time
 	ForgeLimit time.Duration // how long a forge has to answer; 0: DefaultForgeLimit
 	Logger     *slog.Logger

@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
@@ -45,6 +46,8 @@ func (a *api) registerApps(h huma.API) {
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
 	registerOn(a, h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials",
 		"Set a new password for the app's repository"), a.setCredentials)
+	registerOn(a, h, administering("drop-credentials", http.MethodDelete, "/apps/{app}/credentials",
+		"Remove the password or token for the app's repository"), a.dropCredentials)
 	registerOn(a, h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
 		"Replace the secret of the app's webhook"), a.rotateHook)
 	registerOn(a, h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
@@ -149,7 +152,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 			return err
 		}
 		tx.Enqueue(accept.TopicCatchUp, app.ID, time.Time{}) // which sees where the repository is now
-		return tx.SetCredentials(ctx, app.ID, store.Credentials{Username: in.Username, Password: in.Password})
+		return a.Acceptor.SetToken(ctx, tx, app.ID, &in.Username, secret.Text(in.Password))
 	})
 	if err != nil {
 		return client.App{}, err
@@ -278,34 +281,12 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 			return nil, err
 		}
 		c.Hook = a.hookOf(hook)
+		if err := a.showCredentials(ctx, &c); err != nil {
+			return nil, err
+		}
 	}
 	c.Previous, err = deploy.Previous(ctx, a.DB, app)
 	return answer(c, err)
-}
-
-func (a *api) setCredentials(ctx context.Context, app landfall.App, in *struct {
-	AppPath
-	Body client.Credentials
-}) (*body[client.App], error) {
-	if app.Repository == "" {
-		return nil, landfall.Errorf("api", landfall.Invalid,
-			"the repository of %s is the built-in remote, which takes the token of this server", app.Name)
-	}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {
-			return err
-		}
-		c, err := tx.Credentials(ctx, app.ID)
-		if err != nil {
-			return err
-		}
-		c.Password = in.Body.Password
-		if in.Body.Username != nil {
-			c.Username = *in.Body.Username
-		}
-		return tx.SetCredentials(ctx, app.ID, c)
-	})
-	return answer(a.appOf(app), err)
 }
 
 func (a *api) setBranch(ctx context.Context, app landfall.App, in *struct {

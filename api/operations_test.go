@@ -75,9 +75,10 @@ func rows() []row {
 		{id: "show-app", scope: read, says: `"previous":"PREVIOUS"`, lost: []string{"app"}},
 		{id: "delete-app", scope: admin, query: "?force=true", says: `"deleted":`, lost: []string{"app"}},
 		{
-			id: "set-credentials", scope: admin, with: "app=bakery", body: `{"password":"another one"}`, says: `"name":"bakery"`,
-			lost: []string{"app"},
+			id: "set-credentials", scope: admin, with: "app=bakery", body: `{"password":"another one"}`,
+			says: `"repository_token_set":`, lost: []string{"app"},
 		},
+		{id: "drop-credentials", scope: admin, with: "app=bakery", says: `"name":"bakery"`, lost: []string{"app"}},
 		{id: "rotate-hook", scope: admin, with: "app=bakery", says: `"secret":`, lost: []string{"app"}},
 		{id: "set-branch", scope: admin, body: `{"branch":"trunk"}`, says: `"branch":"trunk"`, lost: []string{"app"}},
 		{id: "set-previews", scope: admin, body: `{"previews":"signed-in"}`, says: `"previews":"signed-in"`,

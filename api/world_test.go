@@ -83,8 +83,8 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		}, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
 	}
 	mirrors := &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}}
-	w.acceptor = &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: w.repos, Now: time.Now,
-		Logger: logger}
+	w.acceptor = &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: w.repos, Secrets: secrets,
+		Now: time.Now, Logger: logger}
 	p := &pipeline.Pipeline{
 		DB: db, Objects: s.objects, Manifests: contents.Manifests, Runs: ledger, Rollout: rollout,
 		Secrets: secrets, Scratch: filepath.Join(dir, "scratch"), Worker: "worker",

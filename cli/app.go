@@ -178,7 +178,7 @@ func (c *Call) appCreate() *cobra.Command {
 			}
 			if passwordFile != "" {
 				var err error
-				if app.Password, err = readSecret(passwordFile); err != nil {
+				if app.Password, err = c.readCredential(passwordFile); err != nil {
 					return err
 				}
 			}
@@ -205,40 +205,31 @@ user name and a token as password.`
 	flags.StringVar(&app.Previews, "previews", "",
 		"who sees releases that are not live: public or signed-in (default: public)")
 	flags.StringVar(&app.Username, "repo-user", "", "user name for the repository")
-	flags.StringVar(&passwordFile, "repo-token-file", "", "file that holds the password or token for the repository")
+	flags.StringVar(&passwordFile, "repo-token-file", "", tokenFileHelp)
 	return cmd
 }
 
 func (c *Call) appSet() *cobra.Command {
-	var username, file, branch, previews, keepFiles string
+	var branch, previews, keepFiles string
+	var reached credentialFlags
 	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new "+
 		"password or token for an app's repository",
 		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\n"+
 			"landfall app set shop --keep-files 7d\nlandfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			if file == "" && (branch+previews+keepFiles == "" || username != "") {
+			if !reached.change() && (branch+previews+keepFiles == "" || reached.username != "") {
 				return Invalid(
 					"name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
 						"or another production branch: landfall app set %[1]s --branch BRANCH; or who sees releases that are not live: "+
 						"landfall app set %[1]s --previews public|signed-in; or how long files of releases that were live are served: "+
 						"landfall app set %[1]s --keep-files 24h", in["app"])
 			}
-			if err := cmp.Or(checkPreviews(previews), checkKeepFiles(keepFiles)); err != nil {
+			if err := cmp.Or(checkPreviews(previews), checkKeepFiles(keepFiles), reached.check()); err != nil {
 				return err
 			}
 			var app client.App
-			if file != "" {
-				body := client.Credentials{}
-				var err error
-				if body.Password, err = readSecret(file); err != nil {
-					return err
-				}
-				if username != "" {
-					body.Username = &username
-				}
-				if err := cl.Do(ctx, http.MethodPut, appPath(in, "credentials"), body, &app); err != nil {
-					return err
-				}
+			if err := c.setCredentials(ctx, cl, in, reached, &app); err != nil {
+				return err
 			}
 			for _, setting := range []struct {
 				value, path string
@@ -272,15 +263,15 @@ their release was live, where the live one has no such file: pages that were ope
 working. 0 ends that. It holds at once, unless the newest release of the production branch has a
 release.keep_files of its own in its spec.
 
-Live stays where it is until the next push to the new production branch. A password or token is used from
-the next run on, and never shown. A run that failed because the old one is refused can be repeated with
-landfall run retry RUN.`
+Live stays where it is until the next push to the new production branch. A password or token is sealed, used
+from the next run on, sent to the repository's own host only, and never shown: landfall app show says when
+it was set. A run that failed because the old one is refused can be repeated with landfall run retry RUN.
+--no-repo-token removes it.`
 	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
 	cmd.Flags().StringVar(&previews, "previews", "", "who sees releases that are not live: public or signed-in")
 	cmd.Flags().StringVar(&keepFiles, "keep-files", "",
 		"how long files of releases that were live are served: 24h, 7d, or 0 for never")
-	cmd.Flags().StringVar(&username, "repo-user", "", "user name for the repository (default: it stays)")
-	cmd.Flags().StringVar(&file, "repo-token-file", "", "file that holds the password or token for the repository")
+	reached.add(cmd.Flags())
 	return cmd
 }
 
@@ -299,6 +290,7 @@ func (c *Call) showApp(app client.App) error {
 		t.field("name", app.Name)
 		t.field("url", app.URL)
 		t.field("repository", app.Repository)
+		showCredentials(t, app)
 		t.field("branch", app.Branch)
 		t.field("specs", app.Specs)
 		t.field("folder", app.Folder)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -93,7 +94,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		if err := w.Upkeep.WakeRemovals(ctx); err != nil {
 			return err
 		}
-		if err := w.Acceptor.Reconcile(ctx); err != nil {
+		if err := errors.Join(w.Acceptor.Reconcile(ctx), w.Acceptor.SealCredentials(ctx)); err != nil {
 			return err
 		}
 		round := time.Now().UnixNano()

@@ -106,31 +106,3 @@ func (tx *Tx) ActiveApp(ctx context.Context, id string) (landfall.App, error) {
 func (q queries) Apps(ctx context.Context) ([]landfall.App, error) {
 	return list(ctx, q, "store.Apps", scanApp, `SELECT `+appColumns+` FROM apps ORDER BY name`)
 }
-
-// Credentials are how an app's repository is reached.
-type Credentials struct {
-	Username string `json:"username,omitempty"`
-	Password string `json:"password,omitempty"`
-}
-
-// SetCredentials stores how an app's repository is reached.
-func (tx *Tx) SetCredentials(ctx context.Context, app string, c Credentials) error {
-	data, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return tx.exec(ctx, "store.SetCredentials", `UPDATE apps SET credentials = $2 WHERE id = $1`, app, string(data))
-}
-
-// Credentials returns how an app's repository is reached; the zero value when it needs none.
-func (q queries) Credentials(ctx context.Context, app string) (Credentials, error) {
-	return one(ctx, q, "store.Credentials", func(row scanner) (Credentials, error) {
-		var c Credentials
-		var data string
-		err := row.Scan(&data)
-		if err == nil && data != "" {
-			err = json.Unmarshal([]byte(data), &c)
-		}
-		return c, err
-	}, `SELECT credentials FROM apps WHERE id = $1`, app)
-}

@@ -129,11 +129,16 @@ func testApps(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
 		testkit.Same(t, "at first", testkit.Must(db.Credentials(ctx, app.ID))(t), store.Credentials{})
-		want := store.Credentials{Username: "u", Password: "p"}
+		want := store.Credentials{Username: "u", Token: []byte{0, 1, 255}, TokenSet: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.SetCredentials(ctx, app.ID, want) })
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
 		testkit.Same(t, "set", testkit.Must(db.Credentials(ctx, app.ID))(t), want)
 		testkit.Same(t, "of another app", testkit.Must(db.Credentials(ctx, other.ID))(t), store.Credentials{})
+		testkit.Same(t, "apps with an open password", len(testkit.Must(db.OpenCredentials(ctx))(t)), 0)
+		update(t, db, func(tx *store.Tx) error {
+			return tx.SetCredentials(ctx, other.ID, store.Credentials{Password: "as earlier versions stored it"})
+		})
+		testkit.Same(t, "apps with an open password", testkit.Must(db.OpenCredentials(ctx))(t), []string{other.ID})
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/webhook"
@@ -86,9 +87,23 @@ func NewIn(t *testing.T, db *store.DB) *Shop {
 		}, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	mirrors := &builder.Mirrors{Root: t.TempDir()}
-	acceptor := &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: repos, Now: time.Now,
-		Logger: logger}
+	acceptor := &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: repos,
+		Secrets: Key(t), Now: time.Now, Logger: logger}
 	return &Shop{t, accept.GitReceiver{Acceptor: acceptor}, repos, "refs/heads/main"}
+}
+
+// Key returns a new key for what is sealed.
+func Key(t testing.TB) *secret.Keeper {
+	t.Helper()
+	key, err := secret.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeper, err := secret.ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keeper
 }
 
 // AddApp makes another app with its repository in the built-in remote.

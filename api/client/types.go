@@ -81,6 +81,7 @@ type App struct {
 	Created    time.Time              `json:"created"`
 	Deleted    time.Time              `json:"deleted,omitzero"`
 	Hook       *Hook                  `json:"hook,omitempty" doc:"the webhook for its repository; where one app is shown"`
+	TokenSet   time.Time              `json:"repository_token_set,omitzero" doc:"when the password or token for its repository was stored; where one app is shown"`
 	Notes      []string               `json:"notes,omitempty" doc:"in the answer to a move of live: which triggers lead nowhere"`
 }
 

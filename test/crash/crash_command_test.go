@@ -39,6 +39,8 @@ app set bakery --branch trunk --previews signed-in --keep-files 7d --repo-token-
 	1 app show bakery: ^branch: trunk
 	1 app show bakery: ^previews: signed-in
 	1 app show bakery: ^keep files: 7d
+app set bakery --no-repo-token
+	0 app show bakery: set on
 app hook bakery --rotate
 	1 app hook bakery: ^webhook: http
 token create ci --scope read

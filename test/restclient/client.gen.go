@@ -114,7 +114,10 @@ type App struct {
 
 	// Repository clone address; for the built-in remote, the address to push to
 	Repository string `json:"repository"`
-	Specs      string `json:"specs"`
+
+	// RepositoryTokenSet when the password or token for its repository was stored; where one app is shown
+	RepositoryTokenSet *time.Time `json:"repository_token_set,omitempty"`
+	Specs              string     `json:"specs"`
 
 	// Url where the live release answers
 	Url string `json:"url"`

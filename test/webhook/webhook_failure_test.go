@@ -171,11 +171,18 @@ func TestWebhookFailures(t *testing.T) {
 			// N-006: with a new token the same commit is released, and the app goes on as if nothing had been.
 			forge.WantEnds(t, w, app, one, landfall.RunSucceeded)
 			recovers(t, w, h, app)
-			shown, _ := w.Run(h.Dir, "app", "show", app, "-o", "json")
+			shown, _ := w.Run(h.Dir, "app", "show", app)
+			if !strings.Contains(shown, "set on 20") {
+				t.Errorf("%s: app show says %s, want when the token was set", app, shown)
+			}
+			inJSON, _ := w.Run(h.Dir, "app", "show", app, "-o", "json")
 			// E-041: a token is neither shown nor logged.
 			testkit.Equal(t, "the token is shown or logged",
-				strings.Contains(said+retried+shown+w.Log.String(), "github_pat"), false)
+				strings.Contains(said+retried+shown+inJSON+w.Log.String(), "github_pat"), false)
 		}
+		removed, code := w.Run(t.TempDir(), "app", "set", "no-token", "--no-repo-token")
+		testkit.Equal(t, "exit code of app set --no-repo-token: "+removed, code, 0)
+		testkit.Equal(t, "a removed token is shown as set", strings.Contains(removed, "set on"), false)
 		w.App("built-in")
 		err := w.Refused(http.MethodPut, "/apps/built-in/credentials", client.Credentials{Password: right})
 		site.WantRefused(t, err, landfall.Invalid, "built-in remote")
