@@ -1,0 +1,128 @@
+package bench_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/bench"
+	"landfall.dev/landfall/github/githubtest"
+	"landfall.dev/landfall/test/forge"
+	"landfall.dev/landfall/test/testkit"
+)
+
+// reported is a server that reports to a stand-in of GitHub's API.
+type reported struct {
+	*server
+	api *githubtest.Server
+}
+
+func newReported(b *testing.B, f *forge.Forge) *reported {
+	b.Helper()
+	b.Setenv(githubtest.DescriptionVariable, filepath.Join(module, "build/openapi/api.github.com.json"))
+	api := githubtest.New(b, testkit.Must(forge.Description())(b), forge.APIToken)
+	return &reported{api: api, server: newServer(b, "", "LANDFALL_GITHUB_WEBHOOK_SECRET="+forge.WebhookSecret,
+		"LANDFALL_GITHUB_TOKEN="+forge.APIToken, "LANDFALL_GITHUB_API="+api.URL, "LANDFALL_ALLOWED_HOSTS="+
+			strings.TrimPrefix(f.Address, "http://")+","+strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/"))}
+}
+
+// deliver sends a delivery that must be accepted.
+func (r *reported) deliver(b *testing.B, d forge.Delivery) {
+	b.Helper()
+	got := forge.Post(b, r.URL+"/webhooks/github", d, forge.Signature(forge.WebhookSecret, d.Body))
+	testkit.Equal(b, "status of a delivery", got.Status, http.StatusAccepted)
+}
+
+// ended reports whether so many apps have the final status of a commit.
+func (r *reported) ended(commit landfall.CommitSHA, apps int) bool {
+	n := 0
+	for _, s := range r.api.Statuses(string(commit)) {
+		if s.State != string(landfall.StatusPending) {
+			n++
+		}
+	}
+	return n >= apps
+}
+
+// BenchmarkP17 is the time from a push webhook until GitHub has the final status of the commit, beside the time until
+// the release is live.
+func BenchmarkP17(b *testing.B) {
+	f := forge.New(b)
+	s := newReported(b, f)
+	h := hosted(b, f, "harbor/shop")
+	s.Call(http.MethodPost, "/apps", client.NewApp{Name: "shop", Repository: h.Clone(), Branch: "main"}, nil)
+	row := table.Row(bench.Row{Figure: "P17 webhook until GitHub has the final status", Unit: "ms", Peer: "until live"})
+	middle := table.Row(bench.Row{Figure: "P17 final status after live, median", Unit: "ms"})
+	slow := table.Row(bench.Row{Figure: "P17 final status after live, 95th percentile", Unit: "ms"})
+	var late []float64
+	for i := 0; b.Loop(); i++ {
+		page := fmt.Sprint("page ", i)
+		h.Write("index.html", page)
+		commit := h.Commit(page)
+		push := h.Send("main")
+		s.settled()
+		begin := time.Now()
+		s.deliver(b, push)
+		var live, told time.Duration
+		await(b, "it is live, and GitHub knows it", time.Millisecond, func() bool {
+			if live == 0 && string(get(b, &s.web, s.At("shop", "/"))) == page {
+				live = time.Since(begin)
+			}
+			if told == 0 && s.ended(commit, 1) {
+				told = time.Since(begin)
+			}
+			return live > 0 && told > 0
+		})
+		row.Add(ms(told), ms(live))
+		late = append(late, ms(max(0, told-live)))
+	}
+	middle.Add(bench.Quantile(late, 0.5), 0)
+	slow.Add(bench.Quantile(late, 0.95), 0)
+	summarize(b, row)
+}
+
+// BenchmarkMonorepo is the time from a push webhook until every app of its repository has its release: fifty apps, of
+// which one changes, beside one app in a repository of its own.
+func BenchmarkMonorepo(b *testing.B) {
+	const apps = 50
+	f := forge.New(b)
+	s := newReported(b, f)
+	many, one := hosted(b, f, "harbor/many"), hosted(b, f, "harbor/one")
+	s.Call(http.MethodPost, "/apps", client.NewApp{Name: "one", Repository: one.Clone(), Branch: "main"}, nil)
+	names := make([]string, apps)
+	for i := range names {
+		names[i] = fmt.Sprint("app-", i)
+		s.Call(http.MethodPost, "/apps", client.NewApp{Name: names[i], Repository: many.Clone(), Branch: "main",
+			Folder: names[i]}, nil)
+		many.Write(names[i]+"/index.html", "page of "+names[i])
+	}
+	one.Write("index.html", "page")
+	push := func(h *forge.Hosted, page string, apps ...string) float64 {
+		h.Write(page, time.Now().String())
+		commit := h.Commit(page)
+		d := h.Send("main")
+		s.settled()
+		begin := time.Now()
+		s.deliver(b, d)
+		var last time.Time
+		for _, app := range apps {
+			if at := s.finished(app, commit).Finished; at.After(last) {
+				last = at
+			}
+		}
+		return ms(last.Sub(begin))
+	}
+	push(many, "app-0/index.html", names...)
+	push(one, "index.html", "one")
+	row := table.Row(bench.Row{Figure: "50 apps in a repository, of which one changes", Unit: "ms",
+		Peer: "one app in its own", Floor: 2})
+	for b.Loop() {
+		row.Add(push(many, "app-7/index.html", names...), push(one, "index.html", "one"))
+	}
+	summarize(b, row)
+}
