@@ -37,8 +37,8 @@ type Outbox interface {
 	Drop(ctx context.Context, id int64, problem string) error
 }
 
-// Sender sends the reports in the outbox, one at a time, and then the comments that are due, at a pace that keeps
-// within GitHub's limits. Reports of one commit and context arrive in the order of their IDs; a report that cannot be
+// Sender sends the reports in the outbox, one at a time, and then what is due for commands and comments, at a pace that
+// keeps within GitHub's limits. Reports of one commit and context arrive in the order of their IDs; one that cannot be
 // sent holds back only those. While requests have to wait for the limits, no pending state is sent that a later report
 // follows already. It never gives up a report because GitHub is down, and waits as long as GitHub asks.
 //
@@ -50,6 +50,7 @@ type Outbox interface {
 type Sender struct {
 	Client   *gogithub.Client // from NewClient
 	Outbox   Outbox
+	Commands Commands // nil: there are none
 	Comments Comments // nil: pull requests get none
 	URL      string   // of this installation, which finds its own comments by it
 	Now      func() time.Time
@@ -86,6 +87,9 @@ func (s *Sender) Run(ctx context.Context) error {
 func (s *Sender) Flush(ctx context.Context) error {
 	for !s.Now().Before(s.paused) {
 		more, err := s.flushReport(ctx)
+		if err == nil && !more {
+			more, err = s.flushCommand(ctx)
+		}
 		if err == nil && !more && s.Comments != nil {
 			more, err = s.flushComment(ctx)
 		}

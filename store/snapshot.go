@@ -44,13 +44,14 @@ func dumpTables() []string {
 		"canaries", "canary_counts", "canary_steps", "group_versions", "group_units", "applies", "releases", "tags", "moves",
 		"release_canaries", "release_canary_counts", "release_canary_steps", "reports", "comments", "prefixes",
 		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log",
-		"function_jobs", "function_hooks", "plans", "seen_refs",
+		"function_jobs", "function_hooks", "plans", "seen_refs", "commands",
 	}
 }
 
 // dumpTablesOf returns the tables of a dump that was made in a form.
 func dumpTablesOf(form int64) []string {
-	since := map[string]int64{"shared_deliveries": 8, "function_jobs": 14, "function_hooks": 14, "seen_refs": 21}
+	since := map[string]int64{"shared_deliveries": 8, "function_jobs": 14, "function_hooks": 14, "seen_refs": 21,
+		"commands": 30}
 	return slices.DeleteFunc(dumpTables(), func(table string) bool { return since[table] > form })
 }
 

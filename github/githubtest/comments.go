@@ -151,7 +151,7 @@ func commentObject(c Comment) map[string]any {
 
 // userObject returns a user as GitHub shows it; all of it when whole is true.
 func userObject(id int64, whole bool) map[string]any {
-	login := fmt.Sprintf("user-%d", id)
+	login := Login(id)
 	url := "https://api.github.com/users/" + login
 	o := map[string]any{
 		"login": login, "id": id, "node_id": fmt.Sprintf("U_%d", id),

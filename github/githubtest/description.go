@@ -45,7 +45,7 @@ type reply struct {
 func resources() map[string]func(*Server, call) reply {
 	all := map[string]func(*Server, call) reply{}
 	for _, some := range []map[string]func(*Server, call) reply{
-		statusResources(), commentResources(), userResources(),
+		statusResources(), commentResources(), userResources(), permissionResources(), reactionResources(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -33,21 +33,23 @@ type Server struct {
 	description *Description
 	token       string
 
-	mu       sync.Mutex
-	requests int
-	faults   map[int]Fault
-	statuses []Status
-	comments []Comment
-	issued   int64 // ids of comments
-	problems []string
-	limits   limits
+	mu        sync.Mutex
+	requests  int
+	faults    map[int]Fault
+	statuses  []Status
+	comments  []Comment
+	reactions []Reaction
+	roles     map[roleKey]string
+	issued    int64 // ids of comments
+	problems  []string
+	limits    limits
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
 // valid by GitHub's description.
 func New(tb testing.TB, description *Description, token string) *Server {
 	tb.Helper()
-	s := &Server{description: description, token: token, faults: map[int]Fault{}}
+	s := &Server{description: description, token: token, faults: map[int]Fault{}, roles: map[roleKey]string{}}
 	server := httptest.NewServer(s)
 	s.URL = server.URL + "/"
 	tb.Cleanup(func() {
