@@ -11,8 +11,8 @@ type Command struct {
 	ID         int64
 	Kind       CommandKind
 	Repository GitHubRepository
-	Apps       []string // ids of the apps that must still obey or refuse it
-	Number     int      // of the pull request; 0: none
+	Apps       []CommandApp // that must still obey or refuse it
+	Number     int          // of the pull request; 0: none
 	Sender     GitHubUser
 	Data       string    // of the kind, what else it needs: JSON
 	Comment    int64     // the comment that holds it, and gets the reaction; 0: none
@@ -28,8 +28,19 @@ type Command struct {
 	Answer   string   // what became of it, for people: a line for each app; may be empty
 }
 
+// CommandApp is an app that a command concerns.
+type CommandApp struct {
+	ID   string    `json:"app"`
+	Head CommitSHA `json:"head"` // of the pull request when the command came; empty: not known, or there is none
+	// of the pull request as its last event said; it may differ from Head while the order of pushes is not known
+	Told CommitSHA `json:"told,omitempty"`
+}
+
 // CommandKind says how a command came, and what its Data is.
 type CommandKind string
+
+// CommentCommand is a command in a comment on a pull request. Its Data is the JSON array of its words.
+const CommentCommand CommandKind = "comment"
 
 // Reaction is a small sign on a comment, by its name in GitHub's API.
 type Reaction string

@@ -23,6 +23,8 @@ type Comment struct {
 type PullRequestReport struct {
 	Closed bool
 	Apps   []AppReport // in the order of their names
+	// what became of the last commands on the pull request, the oldest first: a line for each app that was to obey
+	Answers []string
 }
 
 // AppReport is what a comment says of one app.

@@ -3,6 +3,7 @@ package accept
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
@@ -72,7 +73,7 @@ func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (store
 		if came, err = r.actAll(ctx, tx, apps, event); err != nil {
 			return err
 		}
-		stored.Runs = came.runs
+		stored.Runs, stored.Decision = came.runs, strings.TrimSpace(stored.Decision+" "+came.decision)
 		ids := make([]string, len(apps))
 		for i, app := range apps {
 			ids[i] = app.ID
@@ -94,6 +95,8 @@ type outcome struct {
 	runs    []string
 	pushes  []acceptedPush
 	changed []landfall.App // apps that gateways must read again
+
+	decision string // follows the event's own; may be empty
 }
 
 // actAll does what a delivery asks for, in each app that it concerns.
@@ -113,6 +116,14 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 		}
 		if tx.HasChanged(app.ID) {
 			came.changed = append(came.changed, app)
+		}
+	}
+	if event.Command != nil {
+		command := *event.Command
+		command.Delivery = event.Delivery.ID
+		var err error
+		if came.decision, err = r.queueCommand(ctx, tx, apps, command); err != nil {
+			return outcome{}, err
 		}
 	}
 	return came, nil

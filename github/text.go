@@ -31,21 +31,38 @@ func marker(installation string) string { return "<!-- landfall " + installation
 // given address writes. Texts of people appear as they were written, and are never read as markup, mention or link. The
 // comment is shorter than GitHub's limit; what does not fit is counted.
 func Text(report landfall.PullRequestReport, installation string) string {
+	last := answers(report.Answers)
 	for rows := maxRows; ; rows /= 4 {
 		var b strings.Builder
 		b.WriteString(marker(installation) + "\n")
 		for i, app := range report.Apps {
 			section := sectionOf(app, report.Closed, rows)
-			if rows == 0 && b.Len()+len(section) > maxComment-100 {
+			if rows == 0 && b.Len()+len(section)+len(last) > maxComment-100 {
 				fmt.Fprintf(&b, "\n%s left out.\n", countNoun(len(report.Apps)-i, "more app"))
 				break
 			}
 			b.WriteString(section)
 		}
+		b.WriteString(last)
 		if rows == 0 || b.Len() <= maxComment {
 			return b.String()
 		}
 	}
+}
+
+// maxAnswers is how many answers to commands a comment has: the last ones.
+const maxAnswers = 10
+
+// answers returns the answers to commands as a list.
+func answers(all []string) string {
+	var b strings.Builder
+	for i, answer := range all[max(0, len(all)-maxAnswers):] {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString("- " + code(answer, maxReasonLine) + "\n")
+	}
+	return b.String()
 }
 
 // sectionOf returns the section of one app, with a limit of rows for its changes.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,11 @@ func reports() map[string]landfall.PullRequestReport {
 		"skipped":   one(ended(landfall.RunSkipped, "only paths of release.skip_paths changed (3 files)")),
 		"unchanged": one(same), "superseded": one(cancelled, superseded),
 		"closed": {Closed: true, Apps: []landfall.AppReport{merged, closed}},
-		"many":   one(many), "hostile": one(bad, worse),
+		"many":   one(many), "hostile": {Apps: []landfall.AppReport{bad, worse}, Answers: []string{"ada asked to " + hostile}},
+		"commands": {Apps: []landfall.AppReport{shopReport()}, Answers: []string{
+			"ada asked to promote: shop: promote needs the role maintain in harbor/shop, and ada has write",
+			"bob asked to retry: shop: 3f9c1ab is queued again",
+		}},
 	}
 }
 
@@ -165,7 +170,8 @@ func TestTextIsInert(t *testing.T) {
 		app.App, app.Base, app.Reason = draw("app"), draw("base"), draw("reason")
 		app.State = rapid.SampledFrom([]landfall.RunState{landfall.RunSucceeded, landfall.RunFailed, ""}).Draw(t, "state")
 		app.Changes[0].Unit.Name, app.Changes[1].Unit.Name = draw("function"), draw("path")
-		text := github.Text(landfall.PullRequestReport{Apps: []landfall.AppReport{app}}, installation)
+		text := github.Text(landfall.PullRequestReport{Apps: []landfall.AppReport{app}, Answers: []string{draw("answer")}},
+			installation)
 		if !utf8.ValidString(text) {
 			t.Fatalf("it is not UTF-8: %q", text)
 		}
@@ -190,7 +196,7 @@ func TestTextHasRoom(t *testing.T) {
 	name, reason := strings.Repeat("😀@.", 400), strings.Repeat(strings.Repeat("@.", 1000)+"\n", 100)
 	for apps, want := range map[int]string{1: "9,999 more units changed", 40: "more units changed",
 		2000: "more apps left out."} {
-		var report landfall.PullRequestReport
+		report := landfall.PullRequestReport{Answers: slices.Repeat([]string{reason}, 20)}
 		for i := range apps {
 			app := shopReport()
 			app.App = fmt.Sprintf("app%d", i)

@@ -106,6 +106,15 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 		report.Apps = append(report.Apps, section)
 		report.Closed = report.Closed && !pull.Open
 	}
+	commands, err := c.DB.CommandsOf(ctx, comment.Repository, comment.Number)
+	if err != nil {
+		return report, false, err
+	}
+	for _, command := range commands {
+		if command.Obeyed && command.Answer != "" {
+			report.Answers = append(report.Answers, strings.Split(command.Answer, "\n")...)
+		}
+	}
 	slices.SortFunc(report.Apps, func(a, b landfall.AppReport) int { return strings.Compare(a.App, b.App) })
 	return report, true, nil
 }

@@ -13,18 +13,23 @@ import (
 // is unfinished.
 func (r *Runs) Retry(ctx context.Context, id, actor string, rebuild bool) (landfall.Run, error) {
 	var made string
-	err := r.DB.Update(ctx, func(tx *store.Tx) error {
-		run, err := tx.Run(ctx, id)
-		if err != nil {
-			return err
-		}
-		made, err = r.rerun(ctx, tx, run.App, retry{commit: run.Commit, actor: actor, rebuild: rebuild})
+	err := r.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		made, err = r.RetryIn(ctx, tx, id, actor, rebuild)
 		return err
 	})
 	if err != nil {
 		return landfall.Run{}, err
 	}
 	return r.DB.Run(ctx, made)
+}
+
+// RetryIn is Retry in the caller's transaction, and returns the ID of the new run.
+func (r *Runs) RetryIn(ctx context.Context, tx *store.Tx, id, actor string, rebuild bool) (made string, err error) {
+	run, err := tx.Run(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return r.rerun(ctx, tx, run.App, retry{commit: run.Commit, actor: actor, rebuild: rebuild})
 }
 
 // retry is a request for a new run of a commit that had one.

@@ -82,25 +82,28 @@ func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run la
 
 // Cancel ends an unfinished run. Conflict when it is over.
 func (r *Runs) Cancel(ctx context.Context, id, actor string) (landfall.Run, error) {
-	err := r.DB.Update(ctx, func(tx *store.Tx) error {
-		run, err := tx.Run(ctx, id)
-		if err != nil {
-			return err
-		}
-		if run.State.Final() {
-			return landfall.Errorf("runs.Cancel", landfall.Conflict, "the run is over: %s", run.State)
-		}
-		app, err := tx.App(ctx, run.App)
-		if err != nil {
-			return err
-		}
-		run.State, run.Reason = landfall.RunCancelled, "Cancelled by "+actor
-		return r.End(ctx, tx, app, run)
-	})
+	err := r.DB.Update(ctx, func(tx *store.Tx) error { return r.CancelIn(ctx, tx, id, actor) })
 	if err != nil {
 		return landfall.Run{}, err
 	}
 	return r.DB.Run(ctx, id)
+}
+
+// CancelIn is Cancel in the caller's transaction.
+func (r *Runs) CancelIn(ctx context.Context, tx *store.Tx, id, actor string) error {
+	run, err := tx.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	if run.State.Final() {
+		return landfall.Errorf("runs.Cancel", landfall.Conflict, "the run is over: %s", run.State)
+	}
+	app, err := tx.App(ctx, run.App)
+	if err != nil {
+		return err
+	}
+	run.State, run.Reason = landfall.RunCancelled, "Cancelled by "+actor
+	return r.End(ctx, tx, app, run)
 }
 
 // View returns a run as people may see it: a run that made a release is over once gateways show the release. A run that

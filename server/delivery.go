@@ -66,7 +66,7 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	sender, err := newSender(s, all, acceptor.Mirrors.Dialer)
+	sender, err := newSender(s, acceptor)
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +160,13 @@ func newUpkeep(s *shared, acceptor *accept.Acceptor, builds *pipeline.Builds) *u
 }
 
 // newSender returns what reports to GitHub; nil without credentials, and without the role api.
-func newSender(s *shared, all *runs.Runs, dialer *builder.Dialer) (sender *github.Sender, err error) {
+func newSender(s *shared, acceptor *accept.Acceptor) (sender *github.Sender, err error) {
+	all := acceptor.Runs
 	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
 		return sender, nil
 	}
 	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken),
-		&http.Client{Transport: s.tracer.Transport(dialer.Transport())})
+		&http.Client{Transport: s.tracer.Transport(acceptor.Mirrors.Dialer.Transport())})
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +178,7 @@ func newSender(s *shared, all *runs.Runs, dialer *builder.Dialer) (sender *githu
 	return &github.Sender{
 		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns, Tracer: s.tracer,
 		Outbox: runs.Outbox{Outbox: outbox, Runs: all}, Comments: comments, DropOvertaken: outbox.DropOvertaken,
+		Commands: accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
 	}, nil
 }
 

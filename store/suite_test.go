@@ -32,6 +32,7 @@ func suite(t *testing.T, open opener) {
 		{"Leases", testLeases},
 		{"Logs", testLogs},
 		{"Reports", testReports},
+		{"Commands", testCommands},
 		{"Comments", testComments},
 		{"Pulse", testPulse},
 		{"Retention", testRetention},

@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Event is a verified delivery and what it asks for. At most one of Push and PullRequest is set; without them, the
-// delivery is only recorded.
+// Event is a verified delivery and what it asks for. At most one of Push, PullRequest, Command and CommentChange is
+// set; without them, the delivery is only recorded.
 type Event struct {
 	Delivery    landfall.Delivery
 	Secret      string         // of the hook: the secret with which the delivery was verified
@@ -18,6 +18,9 @@ type Event struct {
 	Repository  Repository     // zero when the event names none
 	Push        *landfall.Push // without App and ID
 	PullRequest *PullRequest
+
+	Command       *landfall.Command // without ID, Repository, Apps, Delivery and Received
+	CommentChange *CommentChange
 }
 
 // Parse returns what a payload asks for, with Event and Decision of its delivery set, and only Repository where the
@@ -32,6 +35,8 @@ func Parse(event string, payload []byte) (Event, error) {
 		intake, err = parsePush(payload)
 	case "pull_request":
 		intake, err = parsePullRequest(payload)
+	case "issue_comment":
+		intake, err = parseIssueComment(payload)
 	case "ping":
 		intake, err = parsePing(payload)
 	default:

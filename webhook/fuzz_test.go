@@ -9,9 +9,10 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-func FuzzPush(f *testing.F)        { fuzz(f, "push") }
-func FuzzPullRequest(f *testing.F) { fuzz(f, "pull_request") }
-func FuzzPing(f *testing.F)        { fuzz(f, "ping") }
+func FuzzPush(f *testing.F)         { fuzz(f, "push") }
+func FuzzPullRequest(f *testing.F)  { fuzz(f, "pull_request") }
+func FuzzIssueComment(f *testing.F) { fuzz(f, "issue_comment") }
+func FuzzPing(f *testing.F)         { fuzz(f, "ping") }
 
 // fuzz checks that no payload ends the process, and that nothing comes through that a later step could stumble over.
 func fuzz(f *testing.F, event string) {
@@ -44,6 +45,12 @@ func fuzz(f *testing.F, event string) {
 		}
 		if p := intake.Push; p != nil {
 			checkObjects(t, intake.Repository, p.Ref, p.Before, p.After)
+		}
+		if c := intake.Command; c != nil && (c.Number < 0 || c.Sender.ID <= 0 || c.Sender.Login == "" || len(c.Data) > 4096) {
+			t.Fatalf("the command is %+v", c)
+		}
+		if c := intake.CommentChange; c != nil && (c.Number <= 0 || c.Comment <= 0) {
+			t.Fatalf("the changed comment is %+v", c)
 		}
 		if p := intake.PullRequest; p != nil {
 			checkObjects(t, intake.Repository, p.Head, p.Commit)

@@ -24,6 +24,9 @@ type golden struct {
 	Repository *goldenRepository `json:"repository,omitempty"`
 	Push       *goldenPush       `json:"push,omitempty"`
 	Pull       *goldenPull       `json:"pull_request,omitempty"`
+
+	Command       *goldenCommand         `json:"command,omitempty"`
+	CommentChange *webhook.CommentChange `json:"comment_change,omitempty"`
 }
 
 type goldenRepository struct {
@@ -50,8 +53,19 @@ type goldenPull struct {
 	Actor  string             `json:"actor"`
 }
 
+type goldenCommand struct {
+	Kind    landfall.CommandKind `json:"kind"`
+	Number  int                  `json:"number"`
+	Sender  landfall.GitHubUser  `json:"sender"`
+	Comment int64                `json:"comment"`
+	Data    string               `json:"data"`
+}
+
 func goldenOf(intake webhook.Event) golden {
-	g := golden{Event: intake.Delivery.Event, Decision: intake.Delivery.Decision}
+	g := golden{Event: intake.Delivery.Event, Decision: intake.Delivery.Decision, CommentChange: intake.CommentChange}
+	if c := intake.Command; c != nil {
+		g.Command = &goldenCommand{c.Kind, c.Number, c.Sender, c.Comment, c.Data}
+	}
 	if r := intake.Repository; r.ID != 0 {
 		g.Repository = &goldenRepository{r.ID, r.Owner, r.Name, r.URLs}
 	}
@@ -67,7 +81,7 @@ func goldenOf(intake webhook.Event) golden {
 // eventOf returns the event that a fixture belongs to, by its name.
 func eventOf(t *testing.T, name string) string {
 	t.Helper()
-	for _, event := range []string{"push", "pull_request", "ping", "issues", "star"} {
+	for _, event := range []string{"push", "pull_request", "ping", "issues", "issue_comment", "star"} {
 		if strings.HasPrefix(name, event+"_") {
 			return event
 		}

@@ -34,7 +34,9 @@ type pusher struct {
 }
 
 type sender struct {
+	ID    int64  `json:"id"`
 	Login string `json:"login"`
+	Type  string `json:"type"` // User, Bot, Organization
 }
 
 func parsePush(payload []byte) (Event, error) {
