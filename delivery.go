@@ -2,6 +2,9 @@ package landfall
 
 import "time"
 
+// KeepPayloads is how long what deliveries said is kept, so that they can be judged again.
+const KeepPayloads = 3 * 24 * time.Hour
+
 // Delivery is one webhook request as received and verified.
 type Delivery struct {
 	Hook     string    `json:"hook,omitempty"` // which hook: empty for the installation's own secret
@@ -12,11 +15,14 @@ type Delivery struct {
 	Received time.Time `json:"received"`
 	Runs     []string  `json:"runs"` // the runs that it made or joined
 
+	// Needed says what somebody has to do so that it is acted on; empty when nothing is to be done, and in lists.
+	Needed string `json:"needed,omitempty"`
+
 	// Repository is the numeric id of the repository that the event names; 0: it names none.
 	Repository int64 `json:"-"`
 
-	// Unmatched says that no app has its repository, or that the hook belongs to an app with another repository. A
-	// redelivery is judged again.
+	// Unmatched says that no app has its repository, that the hook belongs to an app with another repository, or that it
+	// could not be accepted. A redelivery is judged again.
 	Unmatched bool `json:"-"`
 }
 

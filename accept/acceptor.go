@@ -29,6 +29,8 @@ type Acceptor struct {
 
 	// ids of apps whose built-in repository moved when the store could not record it, and when each must be read again
 	unrecorded sync.Map
+
+	packer packer
 }
 
 // TopicPlace is the topic of the jobs that find out where a reference is. The job has an app's ID and a reference, with

@@ -3,6 +3,7 @@ package accept
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -34,9 +35,13 @@ func (r WebhookReceiver) Secret(ctx context.Context, hook string) (string, error
 // Accept implements webhook.Store.
 func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (stored landfall.Delivery, repeat bool,
 	err error) {
+	packed, err := r.packer.pack(event)
+	if err != nil {
+		return stored, false, err
+	}
 	var came outcome
 	event.Trace = trace.Parent(ctx) // everything in one transaction has one context
-	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		repeat = false
 		if event.Repository.ID == 0 { // most of what GitHub sends when nobody chose the events of a hook
 			stored = event.Delivery
@@ -48,50 +53,95 @@ func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (store
 		if err != nil {
 			return err
 		}
-		stored, err = tx.Delivery(ctx, event.Delivery.Hook, event.Delivery.ID)
-		switch {
-		case err == nil && !stored.Unmatched:
-			repeat = true
-			return nil
-		case err == nil:
-			err = tx.DeleteDelivery(ctx, stored.Hook, stored.ID)
-		}
-		if landfall.Ignore(err, landfall.NotFound) != nil {
+		known, err := knownOf(ctx, tx, event)
+		if repeat = known.acted && event.ReplayedBy == ""; err != nil || repeat {
+			stored = known.delivery
 			return err
 		}
-		stored = event.Delivery
-		apps, err := r.appsOf(ctx, tx, owner, event)
-		if err != nil {
+		stored, came, repeat, err = r.judge(ctx, tx, owner, event, known)
+		if err != nil || repeat {
 			return err
 		}
-		if len(apps) == 0 && event.Repository.ID != 0 {
-			stored.Unmatched = true
-			if stored.Decision, err = unmatchedReason(ctx, tx, owner, event); err != nil {
+		if known.there {
+			if err := tx.DeleteDelivery(ctx, stored.Hook, stored.ID); err != nil {
 				return err
 			}
 		}
-		if came, err = r.actAll(ctx, tx, apps, event); err != nil {
+		if err := keepPayload(ctx, tx, stored, packed); err != nil {
 			return err
 		}
-		stored.Runs, stored.Decision = came.runs, strings.TrimSpace(stored.Decision+" "+came.decision)
-		ids := make([]string, len(apps))
-		for i, app := range apps {
-			ids[i] = app.ID
-		}
-		return tx.CreateDelivery(ctx, stored, ids...)
+		return tx.CreateDelivery(ctx, stored, came.apps...)
 	})
-	if err == nil && !repeat {
+	if err != nil {
+		return stored, repeat, r.recordFailure(ctx, event, packed, err)
+	}
+	if !repeat {
 		crashpoint.Here("intake.stored")
 		r.logAccepted(ctx, came.pushes)
 		for _, app := range came.changed {
 			r.Rollout.Refresh(ctx, app)
 		}
 	}
-	return stored, repeat, err
+	return stored, repeat, nil
+}
+
+// judge does what a delivery asks for in the apps that it has not concerned yet, and returns what is to be recorded of
+// it. It is a repeat when it was accepted before and there is no such app.
+func (r WebhookReceiver) judge(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Event,
+	known known) (d landfall.Delivery, came outcome, repeat bool, err error) {
+	d = event.Delivery
+	apps, err := r.appsOf(ctx, tx, owner, event)
+	if err != nil {
+		return d, came, false, err
+	}
+	since := slices.DeleteFunc(slices.Clone(apps), func(app landfall.App) bool {
+		return slices.Contains(known.apps, app.ID)
+	})
+	if known.acted && len(since) == 0 {
+		return known.delivery, came, true, nil
+	}
+	if len(apps) == 0 && event.Repository.ID != 0 {
+		d.Unmatched = true
+		if d.Decision, err = unmatchedReason(ctx, tx, owner, event); err != nil {
+			return d, came, false, err
+		}
+	}
+	if event.ReplayedBy != "" {
+		d.Decision += fmt.Sprintf(" (Replayed by %s.)", event.ReplayedBy)
+	}
+	came, err = r.actAll(ctx, tx, since, event)
+	d.Runs, d.Decision = slices.Concat(known.delivery.Runs, came.runs), strings.TrimSpace(d.Decision+" "+came.decision)
+	for _, app := range apps {
+		came.apps = append(came.apps, app.ID)
+	}
+	return d, came, false, err
+}
+
+// known is what is recorded of a delivery that comes again.
+type known struct {
+	there    bool              // it came before
+	acted    bool              // and was accepted: it was for an app, or for nobody at all
+	delivery landfall.Delivery // set when it was accepted
+	apps     []string          // ids of those for which it was
+}
+
+// knownOf returns what is recorded of an event's delivery.
+func knownOf(ctx context.Context, tx *store.Tx, event webhook.Event) (k known, err error) {
+	d, err := tx.Delivery(ctx, event.Delivery.Hook, event.Delivery.ID)
+	if err != nil {
+		return k, landfall.Ignore(err, landfall.NotFound)
+	}
+	if k.there, k.acted = true, !d.Unmatched; d.Unmatched {
+		return k, nil
+	}
+	k.delivery = d
+	k.apps, err = tx.AppsOfDelivery(ctx, d)
+	return k, err
 }
 
 // outcome is the result of a delivery.
 type outcome struct {
+	apps    []string // ids of those that it concerns, also of those in which nothing is to be done any more
 	runs    []string
 	pushes  []acceptedPush
 	changed []landfall.App // apps that gateways must read again

@@ -156,6 +156,7 @@ func Register(h huma.API, c Config) {
 	a := &api{Config: c}
 	h.UseMiddleware(a.authenticate(h), a.once(h))
 	a.registerApps(h)
+	a.registerDeliveries(h)
 	a.registerHistory(h)
 	a.registerRuns(h)
 	a.registerReleases(h)

@@ -60,9 +60,6 @@ func (a *api) registerApps(h huma.API) {
 		"Delete an app; its name stays reserved"), a.deleteApp)
 	registerOn(a, h, deploying("apply", http.MethodPost, "/apps/{app}/applies",
 		"Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
-	register(h, administering("list-deliveries", http.MethodGet, "/deliveries",
-		"The newest webhook deliveries: what was well signed"), a.deliveries)
-	register(h, administering("show-delivery", http.MethodGet, "/deliveries/{id}", "One webhook delivery"), a.delivery)
 }
 
 func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], error) {
@@ -357,50 +354,4 @@ func (a *api) deleteApp(ctx context.Context, app landfall.App, in *struct {
 	}
 	app, err := a.DB.App(ctx, app.ID)
 	return answer(a.appOf(app), err)
-}
-
-func (a *api) deliveries(ctx context.Context, in *struct {
-	Paging
-
-	App string `query:"app" doc:"name of an app: those to its own webhook, and to that of the installation those that were for it when they came; empty: all"`
-}) (*body[page[client.Delivery]], error) {
-	var last landfall.Delivery
-	received, key, err := readCursor(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	last.Received = received
-	last.Hook, last.ID, _ = strings.Cut(key, "/")
-	cursor := func(d landfall.Delivery) string { return cursorOf(d.Received, d.Hook+"/"+d.ID) }
-	if in.App == "" {
-		if err := installation(ctx, landfall.ScopeAdmin); err != nil {
-			return nil, err
-		}
-		all, err := a.DB.Deliveries(ctx, last, in.Limit+1)
-		return answer(pageOf(all, in.Limit, cursor), err)
-	}
-	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
-	if err != nil {
-		return nil, err
-	}
-	hook, err := a.hook(ctx, app)
-	if err != nil {
-		return nil, err
-	}
-	all, err := a.DB.DeliveriesOf(ctx, app.ID, hook.ID, last, in.Limit+1)
-	return answer(pageOf(all, in.Limit, cursor), err)
-}
-
-func (a *api) delivery(ctx context.Context, in *struct {
-	ID   string `path:"id"`
-	Hook string `query:"hook"`
-}) (*body[client.Delivery], error) {
-	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
-		return nil, err
-	}
-	d, err := a.DB.Delivery(ctx, in.Hook, in.ID)
-	if landfall.Is(err, landfall.NotFound) {
-		err = landfall.Wrapf("api", landfall.NotFound, err, "there is no delivery %q of this hook", in.ID)
-	}
-	return answer(d, err)
 }

@@ -85,9 +85,12 @@ func rows() []row {
 			lost: []string{"app"}},
 		{id: "set-keep-files", scope: admin, body: `{"keep_files":"30d"}`, says: `"keep_files":"30d"`, lost: []string{"app"}},
 		{id: "list-moves", scope: read, says: `"pointer":"live"`, lost: []string{"app"}},
-		{id: "list-deliveries", scope: admin, bound: refused, says: `"id":"delivery-1"`, lost: []string{"?app=nosuch"}},
-		{id: "show-delivery", scope: admin, bound: refused, with: "id=delivery-1", says: `"event":"ping"`,
-			lost: []string{"id"}},
+		{id: "list-deliveries", scope: deploying, with: "app=bakery", query: "?app=bakery", says: `"id":"delivery-3"`,
+			lost: []string{"?app=nosuch"}},
+		{id: "show-delivery", scope: deploying, with: "app=bakery id=delivery-3", says: `"event":"push"`, lost: []string{"id"},
+			other: hidden},
+		{id: "replay-delivery", scope: deploying, with: "app=bakery id=delivery-3", says: `(Replayed by `, lost: []string{"id"},
+			other: hidden},
 		{id: "list-triggers", scope: read, says: `"name":"hello"`, lost: []string{"app"}},
 
 		// Versions of apps, and their releases.

@@ -29,6 +29,7 @@ import (
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
+	"landfall.dev/landfall/webhook"
 )
 
 // The apps of the seed: one with releases, one whose repository is elsewhere, and one to which nothing was pushed.
@@ -87,6 +88,11 @@ func newSeed(t *testing.T) *seed {
 // What tokens are bound to that are good for the apps of a namespace: the one that has all apps, and one without any.
 const ownNamespace, otherNamespace = "ns:" + landfall.DefaultNamespace, "ns:lone"
 
+// pushOfAnother is a push to a repository that no app has.
+const pushOfAnother = `{"ref":"refs/heads/main","before":"0000000000000000000000000000000000000000",
+	"after":"1111111111111111111111111111111111111111",
+	"repository":{"id":7,"name":"else","owner":{"login":"harbor"},"clone_url":"https://git.example/harbor/else.git"}}`
+
 // makeApps makes the apps, and a token of each scope for all apps, for two of them, and for two
 // namespaces.
 func (w *world) makeApps() {
@@ -117,6 +123,13 @@ func (w *world) makeApps() {
 		}
 		return err
 	})
+	event := testkit.Must(webhook.EventOf(landfall.Delivery{Hook: "bakery-hook", ID: "delivery-3", Event: "push",
+		Received: time.UnixMicro(1)}, []byte(pushOfAnother)))(w.t)
+	event.Secret = "hook secret"
+	_, _, err := accept.WebhookReceiver{Acceptor: w.acceptor}.Accept(w.t.Context(), event)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	for _, scope := range scopes() { // that it is used is noted the first time
 		for _, bound := range []string{"", shopID, bakeryID, youngID, ownNamespace, otherNamespace} {
 			testkit.Must(w.db.Token(w.t.Context(), tokenOf(scope, bound), time.Now()))(w.t)

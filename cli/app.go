@@ -339,26 +339,6 @@ deliveries shows.`
 	return cmd
 }
 
-func (c *Call) appDeliveries() *cobra.Command {
-	var limit int
-	cmd := c.get("deliveries APP", "List an app's newest deliveries, also those to the shared webhook",
-		"landfall app deliveries shop\nlandfall app deliveries shop --limit 1000",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
-			query := url.Values{"app": {in["app"]}}
-			deliveries, err := client.First[client.Delivery](ctx, cl, "/deliveries", query, limit)
-			heading := []string{"DELIVERY", "RECEIVED", "WEBHOOK", "EVENT", "DECISION"}
-			return printRows(c, deliveries, err, heading, func(d client.Delivery) []string {
-				webhook := "own"
-				if d.Hook == "" {
-					webhook = "shared"
-				}
-				return []string{d.ID, Local(d.Received), webhook, d.Event, d.Decision}
-			})
-		})
-	cmd.Flags().IntVar(&limit, "limit", 100, "how many at most (0: all)")
-	return cmd
-}
-
 // live returns an app's live release as people read it.
 func live(app client.App) string {
 	switch {

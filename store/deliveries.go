@@ -91,9 +91,12 @@ func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret st
 	return err == nil, err
 }
 
-// DeleteDelivery forgets a delivery, so that it can be judged again.
+// DeleteDelivery forgets a delivery and what it said, so that it can be judged again.
 func (tx *Tx) DeleteDelivery(ctx context.Context, hook, id string) error {
 	const op landfall.Op = "store.DeleteDelivery"
+	if err := tx.deletePayload(ctx, hook, id); err != nil {
+		return err
+	}
 	if err := tx.exec(ctx, op, `DELETE FROM deliveries WHERE hook = $1 AND id = $2`, hook, id); err != nil || hook != "" {
 		return err
 	}
@@ -132,4 +135,18 @@ func (q queries) DeliveriesOf(ctx context.Context, app, own string, last landfal
 	return list(ctx, q, "store.DeliveriesOf", scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries
 		WHERE (hook = $6 OR (hook = '' AND id IN (SELECT delivery FROM shared_deliveries WHERE app = $5)))`+
 		deliveriesBefore, received, hook, id, limit, app, own)
+}
+
+// DeliveriesNamed returns the deliveries with an id, that to the installation's hook first: GitHub delivers one event
+// to all hooks under the same id.
+func (q queries) DeliveriesNamed(ctx context.Context, id string) ([]landfall.Delivery, error) {
+	return list(ctx, q, "store.DeliveriesNamed", scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries
+		WHERE id = $1 AND hook IN (SELECT '' UNION ALL SELECT id FROM hooks) ORDER BY hook`, id)
+}
+
+// AppsOfDelivery returns the ids of the apps that a delivery concerns: that of its hook, or those for which one to the
+// installation's hook was when it came.
+func (q queries) AppsOfDelivery(ctx context.Context, d landfall.Delivery) ([]string, error) {
+	return list(ctx, q, "store.AppsOfDelivery", scanValue[string], `SELECT app FROM hooks WHERE id = $1
+		UNION ALL SELECT app FROM shared_deliveries WHERE $1 = '' AND delivery = $2`, d.Hook, d.ID)
 }

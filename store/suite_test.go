@@ -52,6 +52,7 @@ func suite(t *testing.T, open opener) {
 		{"Closed", testClosed},
 		{"Uses", testUses},
 		{"UsesHold", testUsesHold},
+		{"Payloads", testPayloads},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

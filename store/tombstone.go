@@ -100,7 +100,8 @@ func (tx *Tx) SetTombstone(ctx context.Context, app string, t Tombstone) error {
 }
 
 // ForgetContent deletes the rows that point to the content of a deleted app: its versions with their secrets, the jobs
-// and webhooks of its functions, the records of its builds, and the credentials of its repository. Its folders in the
+// and webhooks of its functions, the records of its builds, what deliveries to its hook
+// said, and the credentials of its repository. Its folders in the
 // object store are marked, and collections find them by the marks until SetRemoved.
 func (tx *Tx) ForgetContent(ctx context.Context, app string) error {
 	for _, statement := range []string{
@@ -111,6 +112,7 @@ func (tx *Tx) ForgetContent(ctx context.Context, app string) error {
 		`DELETE FROM versions WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
 		`DELETE FROM reservations WHERE prefix IN (SELECT prefix FROM prefixes WHERE app = $1)`,
 		`DELETE FROM builds WHERE app = $1`,
+		`DELETE FROM delivery_payloads WHERE hook IN (SELECT id FROM hooks WHERE app = $1)`,
 		`UPDATE prefixes SET deleting = 1 WHERE app = $1`,
 		`UPDATE apps SET credentials = '' WHERE id = $1`,
 	} {

@@ -158,7 +158,7 @@ func TestUpgradeFails(t *testing.T) {
 func TestDumpedTables(t *testing.T) {
 	t.Parallel()
 	madeAgain := []string{
-		"builds", "gateways", "goose_db_version", "idempotency_keys", "installations", "messages", "outcomes", "owners", "sessions",
+		"builds", "delivery_payloads", "gateways", "goose_db_version", "idempotency_keys", "installations", "messages", "outcomes", "owners", "sessions",
 		"sqlite_sequence", "visits", "workers",
 	}
 	for name, where := range wheres(t) {

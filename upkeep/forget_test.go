@@ -100,6 +100,26 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// What deliveries said goes after three days, whatever is kept of the deliveries.
+func TestForgetPayloads(t *testing.T) {
+	t.Parallel()
+	s := newRecords(t)
+	now := s.upkeep.Now()
+	old := landfall.Delivery{ID: "old", Received: now.Add(-landfall.KeepPayloads - time.Hour)}
+	young := landfall.Delivery{ID: "young", Received: now.Add(-landfall.KeepPayloads + time.Hour)}
+	s.Update(func(tx *store.Tx) error {
+		return errors.Join(tx.KeepPayload(t.Context(), old, "one", []byte("{}"), 100),
+			tx.KeepPayload(t.Context(), young, "one", []byte("{}"), 100))
+	})
+	s.upkeep.Retention = upkeep.Retention{}
+	if err := s.upkeep.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Receiver.DB.Payload(t.Context(), "", "old")
+	testkit.Kind(t, "after three days", err, landfall.NotFound)
+	testkit.Equal(t, "before", string(testkit.Must(s.Receiver.DB.Payload(t.Context(), "", "young"))(t)), "{}")
+}
+
 // sweeps counts how often uploads were swept.
 type sweeps struct{ count int }
 

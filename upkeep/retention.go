@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 )
 
@@ -62,8 +63,14 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 			return err
 		}
 	}
+	err := u.forgetAll(ctx, "payloads of deliveries", func(tx *store.Tx) (int, error) {
+		return tx.ForgetPayloads(ctx, now.Add(-landfall.KeepPayloads), forgetBatch)
+	})
+	if err != nil {
+		return err
+	}
 	const keptKeys = 24 * time.Hour
-	err := u.forgetAll(ctx, "keys of requests", func(tx *store.Tx) (int, error) {
+	err = u.forgetAll(ctx, "keys of requests", func(tx *store.Tx) (int, error) {
 		return tx.ForgetKeys(ctx, now.Add(-keptKeys), forgetBatch)
 	})
 	if err != nil {

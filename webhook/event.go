@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -14,7 +15,9 @@ import (
 type Event struct {
 	Delivery    landfall.Delivery
 	Secret      string         // of the hook: the secret with which the delivery was verified
+	ReplayedBy  string         // who wants it judged again, for apps that came since; empty: it comes from the forge
 	Trace       string         // the span in which it came, as a traceparent; empty: there is no trace
+	Payload     []byte         // what was delivered; it belongs to the sender once the event is accepted
 	Repository  Repository     // zero when the event names none
 	Push        *landfall.Push // without App and ID
 	PullRequest *PullRequest
@@ -46,6 +49,22 @@ func Parse(event string, payload []byte) (Event, error) {
 	intake.Delivery.Event = event
 	if err != nil {
 		return Event{}, err
+	}
+	return intake, nil
+}
+
+// EventOf returns what a verified payload of a delivery asks for, as Parse does, with the delivery as it is to be
+// recorded.
+func EventOf(delivery landfall.Delivery, payload []byte) (Event, error) {
+	intake, err := Parse(delivery.Event, payload)
+	if err != nil {
+		return Event{}, err
+	}
+	delivery.Decision, delivery.Unmatched, delivery.Runs = intake.Delivery.Decision, false, nil
+	delivery.Repository = cmp.Or(intake.Repository.ID, intake.Delivery.Repository)
+	intake.Delivery, intake.Payload = delivery, payload
+	if intake.Push != nil {
+		intake.Push.Accepted, intake.Push.Delivery = delivery.Received, delivery.ID
 	}
 	return intake, nil
 }

@@ -189,17 +189,12 @@ func (h *Handler) accept(
 	if err != nil {
 		return landfall.Delivery{}, false, malformed(err)
 	}
-	intake, err := Parse(delivery.Event, payload)
+	delivery.Digest = landfall.DigestOf(body)
+	intake, err := EventOf(delivery, payload)
 	if err != nil {
 		return landfall.Delivery{}, false, malformed(err)
 	}
-	delivery.Digest, delivery.Decision = landfall.DigestOf(body), intake.Delivery.Decision
-	delivery.Repository = cmp.Or(intake.Repository.ID, intake.Delivery.Repository)
-	intake.Delivery, intake.Secret = delivery, secret
-	if intake.Push != nil {
-		intake.Push.Accepted = delivery.Received
-		intake.Push.Delivery = delivery.ID
-	}
+	intake.Secret = secret
 	return h.Store.Accept(ctx, intake)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -97,4 +98,17 @@ func Replace(t testing.TB, path, kind, column, by string) (was string) {
 		t.Fatal(err)
 	}
 	return was
+}
+
+// Rename renames a table of the database in a file: what needs it fails, as in a database that is damaged.
+func Rename(t testing.TB, path, table, to string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), strings.Join([]string{"ALTER TABLE", table, "RENAME TO", to}, " "))
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
