@@ -110,9 +110,18 @@ func (s *Server) serveComments(c call) reply {
 	return say(http.StatusOK, commentObject(s.comments[i]))
 }
 
-// listComments answers with one page, oldest first, and says where the next one is.
+// listComments answers with one page, oldest first.
 func (s *Server) listComments(c call) reply {
 	number, _ := strconv.Atoi(c.PathParams["issue_number"])
+	list := []map[string]any{}
+	for _, comment := range s.Comments(c.repository, number) {
+		list = append(list, commentObject(comment))
+	}
+	return s.page(c, list)
+}
+
+// page answers with one page of a list, and says where the next one is.
+func (s *Server) page(c call, all []map[string]any) reply {
 	query := c.Request.URL.Query()
 	size, page := 30, 1
 	if n, err := strconv.Atoi(query.Get("per_page")); err == nil {
@@ -121,18 +130,13 @@ func (s *Server) listComments(c call) reply {
 	if n, err := strconv.Atoi(query.Get("page")); err == nil {
 		page = n
 	}
-	all := s.Comments(c.repository, number)
-	list := []map[string]any{}
-	for _, comment := range all[min((page-1)*size, len(all)):min(page*size, len(all))] {
-		list = append(list, commentObject(comment))
-	}
 	var header map[string]string
 	if page*size < len(all) {
 		query.Set("page", strconv.Itoa(page+1))
 		header = map[string]string{"Link": fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.URL, c.Request.URL.Path[1:],
 			query.Encode())}
 	}
-	got := say(http.StatusOK, list)
+	got := say(http.StatusOK, all[min((page-1)*size, len(all)):min(page*size, len(all))])
 	got.header = header
 	return got
 }

@@ -45,7 +45,12 @@ type reply struct {
 func resources() map[string]func(*Server, call) reply {
 	all := map[string]func(*Server, call) reply{}
 	for _, some := range []map[string]func(*Server, call) reply{
-		statusResources(), commentResources(), userResources(), permissionResources(), reactionResources(),
+		statusResources(),
+		commentResources(),
+		userResources(),
+		permissionResources(),
+		reactionResources(),
+		hookResources(),
 	} {
 		maps.Copy(all, some)
 	}

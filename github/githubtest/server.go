@@ -43,6 +43,7 @@ type Server struct {
 	issued    int64 // ids of comments
 	problems  []string
 	limits    limits
+	hooks     hooks
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
