@@ -51,6 +51,7 @@ func resources() map[string]func(*Server, call) reply {
 		permissionResources(),
 		reactionResources(),
 		hookResources(),
+		deploymentResources(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -33,17 +33,18 @@ type Server struct {
 	description *Description
 	token       string
 
-	mu        sync.Mutex
-	requests  int
-	faults    map[int]Fault
-	statuses  []Status
-	comments  []Comment
-	reactions []Reaction
-	roles     map[roleKey]string
-	issued    int64 // ids of comments
-	problems  []string
-	limits    limits
-	hooks     hooks
+	mu          sync.Mutex
+	requests    int
+	faults      map[int]Fault
+	statuses    []Status
+	comments    []Comment
+	reactions   []Reaction
+	roles       map[roleKey]string
+	issued      int64 // ids of comments
+	problems    []string
+	limits      limits
+	hooks       hooks
+	deployments deployments
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
