@@ -317,8 +317,11 @@ func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app land
 		}
 	}
 	by := deploy.Mover{Actor: pull.Actor, Reason: fmt.Sprintf("pull request %d", pull.Number), At: now}
+	branch, _ := pull.Head.Branch()
+	if err := tx.WantDeployment(ctx, app.ID, deploy.BranchPointer(branch), now); err != nil {
+		return "", err
+	}
 	if pull.Closed {
-		branch, _ := pull.Head.Branch()
 		return "", r.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool {
 			return r.Branch == branch && branch != app.Branch
 		})

@@ -282,8 +282,23 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 			return nil, err
 		}
 	}
+	if c.Problems, err = a.refused(ctx, app); err != nil {
+		return nil, err
+	}
 	c.Previous, err = deploy.Previous(ctx, a.DB, app)
 	return answer(c, err)
+}
+
+// refused says what the forge does not let us do at an app's repository.
+func (a *api) refused(ctx context.Context, app landfall.App) (problems []string, err error) {
+	if app.GitHub.ID == 0 {
+		return nil, nil
+	}
+	refusals, err := a.DB.Refusals(ctx, app.GitHub.ID)
+	for _, r := range refusals {
+		problems = append(problems, r.Problem)
+	}
+	return problems, err
 }
 
 func (a *api) setBranch(ctx context.Context, app landfall.App, in *struct {

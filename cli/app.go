@@ -300,6 +300,9 @@ func (c *Call) showApp(app client.App) error {
 		t.field("live", live(app))
 		t.field("created", Local(app.Created))
 		t.field("deleted", Local(app.Deleted))
+		for _, problem := range app.Problems {
+			t.field("problem", problem)
+		}
 		showHook(t, app)
 	})
 }

@@ -77,7 +77,7 @@ func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 			return err
 		}
 	}
-	if err := tx.CreateMove(ctx, move(app.ID, landfall.LivePointer, app.Live, to, by)); err != nil {
+	if err := record(ctx, tx, move(app.ID, landfall.LivePointer, app.Live, to, by)); err != nil {
 		return err
 	}
 	app.Live = to

@@ -82,7 +82,7 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	if err := tx.PutTag(ctx, t); err != nil || old.Release == t.Release {
 		return err
 	}
-	return tx.CreateMove(ctx, move(t.App, "tag "+t.Name, old.Release, t.Release, by))
+	return record(ctx, tx, move(t.App, pointerOfTag(t.Name), old.Release, t.Release, by))
 }
 
 // RemoveTag removes a tag. It reports false when there is none.
@@ -94,7 +94,7 @@ func RemoveTag(ctx context.Context, tx *store.Tx, app, name string, by Mover) (b
 	if err := tx.DeleteTag(ctx, app, name); err != nil {
 		return false, err
 	}
-	return true, tx.CreateMove(ctx, move(app, "tag "+name, old.Release, "", by))
+	return true, record(ctx, tx, move(app, pointerOfTag(name), old.Release, "", by))
 }
 
 // branchTagLife is how long a branch's tag holds its release after the last push.

@@ -31,7 +31,7 @@ func Unpublish(ctx context.Context, tx *store.Tx, app *landfall.App, by Mover) (
 	}
 	was.Live, was.Held = app.Live, app.Held
 	if app.Live != "" {
-		if err := tx.CreateMove(ctx, move(app.ID, landfall.LivePointer, app.Live, "", by)); err != nil {
+		if err := record(ctx, tx, move(app.ID, landfall.LivePointer, app.Live, "", by)); err != nil {
 			return was, err
 		}
 	}

@@ -32,6 +32,7 @@ type outcome struct {
 	drop    bool      // another attempt would have the same result
 	at      time.Time // when to try again
 	pause   bool      // nothing at all may be sent before that time
+	refused bool      // we may not do it
 	cause   error     // for the log, when there was no answer; answers are not logged
 }
 
@@ -88,7 +89,7 @@ func classify(what subject, response *gogithub.Response, err error, now time.Tim
 			at:      now.Add(credentialsWait), pause: true,
 		}
 	case status == http.StatusForbidden:
-		return outcome{problem: what.forbidden, at: now.Add(credentialsWait)}
+		return outcome{problem: what.forbidden, at: now.Add(credentialsWait), refused: true}
 	case status == http.StatusNotFound || status == http.StatusGone:
 		return outcome{drop: true, problem: fmt.Sprintf(
 			"GitHub does not show %s to us: check that it still exists under this name, and that the token may see it.",

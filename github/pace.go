@@ -50,3 +50,6 @@ func (p *pace) take(what request, now time.Time) time.Duration {
 
 // busy reports whether a write has to wait.
 func (p *pace) busy(now time.Time) bool { return p.points.TokensAt(now) < writePoints }
+
+// spare reports whether something can be written that may wait, and leaves room for what may not.
+func (p *pace) spare(now time.Time) bool { return p.points.TokensAt(now) > 20*writePoints }

@@ -37,10 +37,10 @@ type Outbox interface {
 	Drop(ctx context.Context, id int64, problem string) error
 }
 
-// Sender sends the reports in the outbox, one at a time, and then what is due for commands and comments, at a pace that
-// keeps within GitHub's limits. Reports of one commit and context arrive in the order of their IDs; one that cannot be
-// sent holds back only those. While requests have to wait for the limits, no pending state is sent that a later report
-// follows already. It never gives up a report because GitHub is down, and waits as long as GitHub asks.
+// Sender sends the reports in the outbox, one at a time, and then what is due for commands, comments and deployments, at
+// a pace that keeps within GitHub's limits. Reports of one commit and context arrive in the order of their IDs; one that
+// cannot be sent holds back only those. While requests have to wait for the limits, no pending state is sent that a
+// later report follows already. It never gives up a report because GitHub is down, and waits as long as GitHub asks.
 //
 // Each report arrives at least once: when an answer is lost, or the process ends before the outbox records it, the same
 // status is posted again. That changes nothing but the history of the commit's statuses, because no later one of its
@@ -52,9 +52,12 @@ type Sender struct {
 	Outbox   Outbox
 	Commands Commands // nil: there are none
 	Comments Comments // nil: pull requests get none
-	URL      string   // of this installation, which finds its own comments by it
+	URL      string   // of this installation, which finds its own comments and deployments by it
 	Now      func() time.Time
 	Logger   *slog.Logger
+
+	Deployments Deployments // nil: GitHub is told of none
+	Refusals    Refusals    // set when Deployments is
 
 	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used
@@ -74,6 +77,7 @@ type Sender struct {
 // Run sends reports until ctx ends, and returns nil then. It logs errors of the outbox and goes on.
 func (s *Sender) Run(ctx context.Context) error {
 	interval := cmp.Or(s.Interval, DefaultInterval)
+	s.forgive(ctx)
 	for ctx.Err() == nil {
 		if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.Error("commit statuses cannot be sent", "error", err)
@@ -92,6 +96,9 @@ func (s *Sender) Flush(ctx context.Context) error {
 		}
 		if err == nil && !more && s.Comments != nil {
 			more, err = s.flushComment(ctx)
+		}
+		if err == nil && !more && s.Deployments != nil {
+			more, err = s.flushDeployment(ctx)
 		}
 		if err != nil || !more {
 			return err

@@ -67,6 +67,7 @@ type githubSettings struct {
 	GitHubAPI     string
 	GitHubToken   string
 	Comments      bool // on pull requests
+	Deployments   bool // at GitHub
 	WebhookSecret string
 }
 
@@ -158,6 +159,7 @@ func settings() []setting {
 		{"GITHUB_API", "https://api.github.com/", false, "base URL of GitHub's API"},
 		{"GITHUB_TOKEN", "", true, "token for commit statuses and comments; without it reports stay local"},
 		{"GITHUB_COMMENTS", "true", false, "false: pull requests get no comment, and their commits statuses all the same"},
+		{"GITHUB_DEPLOYMENTS", "true", false, "false: GitHub is told of no deployments"},
 		{"GITHUB_WEBHOOK_SECRET", "", true, "secret of /webhooks/github; without one it refuses everything"},
 		{"METRICS_TOKEN", "", true,
 			"token that reads /metrics and nothing else, 32 or more characters; without it the administrator's does"},
@@ -402,8 +404,10 @@ func parseConfig(v map[string]string) (config, error) {
 
 func (c *githubSettings) parseGitHub(v map[string]string) (err error) {
 	c.GitHubAPI, c.GitHubToken, c.WebhookSecret = v["GITHUB_API"], v["GITHUB_TOKEN"], v["GITHUB_WEBHOOK_SECRET"]
-	if c.Comments, err = strconv.ParseBool(v["GITHUB_COMMENTS"]); err != nil {
-		return badSetting("GITHUB_COMMENTS", "is %q; right would be true or false", v["GITHUB_COMMENTS"])
+	for name, into := range map[string]*bool{"GITHUB_COMMENTS": &c.Comments, "GITHUB_DEPLOYMENTS": &c.Deployments} {
+		if *into, err = strconv.ParseBool(v[name]); err != nil {
+			return badSetting(name, "is %q; right would be true or false", v[name])
+		}
 	}
 	return nil
 }

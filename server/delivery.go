@@ -174,11 +174,16 @@ func newSender(s *shared, acceptor *accept.Acceptor) (sender *github.Sender, err
 	if s.config.Comments {
 		comments = runs.Comments{Comments: store.Comments{DB: s.db}, Runs: all}
 	}
+	var deployments github.Deployments
+	if s.config.Deployments {
+		deployments = runs.Deployments{Deployments: store.Deployments{DB: s.db}, Runs: all}
+	}
 	outbox := store.Outbox{DB: s.db}
 	return &github.Sender{
 		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns, Tracer: s.tracer,
 		Outbox: runs.Outbox{Outbox: outbox, Runs: all}, Comments: comments, DropOvertaken: outbox.DropOvertaken,
-		Commands: accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
+		Commands:    accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
+		Deployments: deployments, Refusals: store.Refusals{DB: s.db},
 	}, nil
 }
 

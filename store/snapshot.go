@@ -36,7 +36,7 @@ func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 // dumpTables returns the tables of a dump, each after those that its rows refer to. The other tables can be made again:
 // the records of builds, whose files are a cache, and the jobs, which only say where there is work. The outcomes of
 // messages are left out, too: they are of no use without the messages, which are in no dump. So is what deliveries
-// said, which is of use for a few days.
+// said, which is of use for a few days, and what the forge refuses, which is tried again.
 func dumpTables() []string {
 	return []string{
 		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads",
@@ -45,14 +45,14 @@ func dumpTables() []string {
 		"canaries", "canary_counts", "canary_steps", "group_versions", "group_units", "applies", "releases", "tags", "moves",
 		"release_canaries", "release_canary_counts", "release_canary_steps", "reports", "comments", "prefixes",
 		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log",
-		"function_jobs", "function_hooks", "plans", "seen_refs", "commands",
+		"function_jobs", "function_hooks", "plans", "seen_refs", "commands", "deployments",
 	}
 }
 
 // dumpTablesOf returns the tables of a dump that was made in a form.
 func dumpTablesOf(form int64) []string {
 	since := map[string]int64{"shared_deliveries": 8, "function_jobs": 14, "function_hooks": 14, "seen_refs": 21,
-		"commands": 30}
+		"deployments": 28, "commands": 30}
 	return slices.DeleteFunc(dumpTables(), func(table string) bool { return since[table] > form })
 }
 

@@ -34,6 +34,7 @@ func suite(t *testing.T, open opener) {
 		{"Reports", testReports},
 		{"Commands", testCommands},
 		{"Comments", testComments},
+		{"Deployments", testDeployments},
 		{"Pulse", testPulse},
 		{"Retention", testRetention},
 		{"Executions", testExecutions},

@@ -158,8 +158,8 @@ func TestUpgradeFails(t *testing.T) {
 func TestDumpedTables(t *testing.T) {
 	t.Parallel()
 	madeAgain := []string{
-		"builds", "delivery_payloads", "gateways", "goose_db_version", "idempotency_keys", "installations", "messages", "outcomes", "owners", "sessions",
-		"sqlite_sequence", "visits", "workers",
+		"builds", "delivery_payloads", "gateways", "goose_db_version", "idempotency_keys", "installations", "messages",
+		"outcomes", "owners", "refusals", "sessions", "sqlite_sequence", "visits", "workers",
 	}
 	for name, where := range wheres(t) {
 		t.Run(name, func(t *testing.T) {

@@ -43,6 +43,15 @@ func Comment(comment landfall.Comment) []Attribute {
 	}
 }
 
+// Deployment returns the attributes of the span of a deployment. The span begins a trace, because a deployment may
+// belong to several runs, or to none.
+func Deployment(d landfall.Deployment) []Attribute {
+	return []Attribute{
+		Step(landfall.StepReport), semconv.VCSOwnerName(d.Report.Repository.Owner),
+		semconv.VCSRepositoryName(d.Report.Repository.Name),
+	}
+}
+
 // Function returns the attributes of the span of a function's call: its name, its version, the execution if it is known
 // yet, and the kind of trigger; none when it is called by its name.
 func Function(namespace, name string, version landfall.UID, execution string, by landfall.UnitKind) []Attribute {

@@ -83,6 +83,7 @@ type App struct {
 	Hook       *Hook                  `json:"hook,omitempty" doc:"the webhook for its repository; where one app is shown"`
 	TokenSet   time.Time              `json:"repository_token_set,omitzero" doc:"when the password or token for its repository was stored; where one app is shown"`
 	Notes      []string               `json:"notes,omitempty" doc:"in the answer to a move of live: which triggers lead nowhere"`
+	Problems   []string               `json:"problems,omitempty" doc:"what the forge does not let us do at its repository; where one app is shown"`
 }
 
 // Hook is the webhook that was made for one repository.

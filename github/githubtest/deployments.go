@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 	"unicode/utf8"
 )
 
@@ -188,7 +187,7 @@ func (s *Server) serveDeploymentStatuses(c call) reply {
 		for n, d := range all[:i] {
 			if d.Repository == c.repository && d.Environment == all[i].Environment && !d.Transient && !d.Production &&
 				d.State() == "success" {
-				all[n].Statuses = append(d.Statuses, DeploymentStatus{State: "inactive"})
+				all[n].Statuses = append(all[n].Statuses, DeploymentStatus{State: "inactive"})
 			}
 		}
 	}
@@ -196,7 +195,7 @@ func (s *Server) serveDeploymentStatuses(c call) reply {
 }
 
 // instant is when everything that has no other time was made.
-var instant = time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC).Format(time.RFC3339)
+const instant = "2026-11-20T15:00:00Z"
 
 // deploymentObject returns a deployment as GitHub shows it.
 func deploymentObject(d Deployment) map[string]any {

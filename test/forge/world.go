@@ -143,7 +143,8 @@ func NewReportingWorld(t testing.TB, env ...string) *World {
 		strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/")
 	return &World{Forge: f, API: api, Site: site.New(t, append([]string{
 		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret, "LANDFALL_GITHUB_TOKEN=" + APIToken,
-		"LANDFALL_GITHUB_API=" + api.URL, "LANDFALL_ALLOWED_HOSTS=" + hosts}, env...)...)}
+		"LANDFALL_GITHUB_API=" + api.URL, "LANDFALL_ALLOWED_HOSTS=" + hosts,
+		"LANDFALL_GITHUB_DEPLOYMENTS=false"}, env...)...)}
 }
 
 // In returns the world for a subtest.

@@ -109,7 +109,10 @@ type App struct {
 	Previews AppPreviews `json:"previews"`
 
 	// Previous what a rollback would make live; where one app is shown
-	Previous *string       `json:"previous,omitempty"`
+	Previous *string `json:"previous,omitempty"`
+
+	// Problems what the forge does not let us do at its repository; where one app is shown
+	Problems *[]string     `json:"problems"`
 	Release  ReleasePolicy `json:"release"`
 
 	// Repository clone address; for the built-in remote, the address to push to
