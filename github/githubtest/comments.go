@@ -34,7 +34,7 @@ type Comment struct {
 	Repository string // owner/name
 	Number     int    // of the pull request
 	ID         int64
-	Author     int64 // Self for what came by the API
+	Author     int64 // Self for what came by the API, Bot for what the App wrote
 	Body       string
 	Edits      int // how often it was edited
 }
@@ -91,7 +91,7 @@ func (s *Server) serveComments(c call) reply {
 	if !one {
 		number, _ := strconv.Atoi(c.PathParams["issue_number"])
 		return say(http.StatusCreated,
-			commentObject(s.add(Comment{Repository: repository, Number: number, Author: Self, Body: sent.Body})))
+			commentObject(s.add(Comment{Repository: repository, Number: number, Author: s.author(c), Body: sent.Body})))
 	}
 	id, _ := strconv.ParseInt(c.PathParams["comment_id"], 10, 64)
 	i := slices.IndexFunc(s.comments, func(c Comment) bool { return c.ID == id && c.Repository == repository })
@@ -101,7 +101,7 @@ func (s *Server) serveComments(c call) reply {
 	case c.Route.Method == http.MethodDelete:
 		s.comments = slices.Delete(s.comments, i, i+1)
 		return reply{status: http.StatusNoContent}
-	case c.Route.Method == http.MethodPatch && s.comments[i].Author != Self:
+	case c.Route.Method == http.MethodPatch && s.comments[i].Author != s.author(c):
 		return refuse(http.StatusForbidden, "Must have admin rights to Repository.")
 	case c.Route.Method == http.MethodPatch:
 		s.comments[i].Body = sent.Body
@@ -122,21 +122,8 @@ func (s *Server) listComments(c call) reply {
 
 // page answers with one page of a list, and says where the next one is.
 func (s *Server) page(c call, all []map[string]any) reply {
-	query := c.Request.URL.Query()
-	size, page := 30, 1
-	if n, err := strconv.Atoi(query.Get("per_page")); err == nil {
-		size = min(n, 100)
-	}
-	if n, err := strconv.Atoi(query.Get("page")); err == nil {
-		page = n
-	}
-	var header map[string]string
-	if page*size < len(all) {
-		query.Set("page", strconv.Itoa(page+1))
-		header = map[string]string{"Link": fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.URL, c.Request.URL.Path[1:],
-			query.Encode())}
-	}
-	got := say(http.StatusOK, all[min((page-1)*size, len(all)):min(page*size, len(all))])
+	page, header := s.pageOf(c, all)
+	got := say(http.StatusOK, page)
 	got.header = header
 	return got
 }

@@ -52,6 +52,7 @@ func resources() map[string]func(*Server, call) reply {
 		reactionResources(),
 		hookResources(),
 		deploymentResources(),
+		appResources(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -19,7 +19,12 @@ func permissionResources() map[string]func(*Server, call) reply {
 }
 
 // Login returns the name of a user.
-func Login(user int64) string { return "user-" + strconv.FormatInt(user, 10) }
+func Login(user int64) string {
+	if user == Bot {
+		return Slug + "[bot]"
+	}
+	return "user-" + strconv.FormatInt(user, 10)
+}
 
 // Permit gives a user a role in a repository: none, read, triage, write, maintain, admin, or a role of the
 // organization's own, which is written after what GitHub takes it for, like "read:auditor". Others may read.

@@ -38,7 +38,7 @@ func (s *Server) serveReactions(c call) reply {
 		}
 		return say(http.StatusOK, list)
 	}
-	made := Reaction{Comment: comment, Author: Self}
+	made := Reaction{Comment: comment, Author: s.author(c)}
 	var sent struct {
 		Content string `json:"content"`
 	}

@@ -45,6 +45,7 @@ type Server struct {
 	limits      limits
 	hooks       hooks
 	deployments deployments
+	apps        apps
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
@@ -89,14 +90,20 @@ func (s *Server) Problems() []string {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.register(w, r) {
+		return
+	}
 	fault := s.count()
 	input, err := s.check(r)
-	switch {
-	case err != nil:
+	if err != nil {
 		s.problem(fmt.Sprintf("%s %s is not valid by GitHub's description: %v", r.Method, r.URL.Path, err))
 		refuse(http.StatusBadRequest, "Problems parsing the request").write(w)
-	case r.Header.Get("Authorization") != "Bearer "+s.token:
-		refuse(http.StatusUnauthorized, "Bad credentials").write(w)
+		return
+	}
+	no := s.admit(callOf(input))
+	switch {
+	case no != nil:
+		no.write(w)
 	case fault == nil:
 		if no := s.limit(r, time.Now()); no != nil {
 			no.write(w)
@@ -195,7 +202,11 @@ func (a reply) write(w http.ResponseWriter) {
 
 // serve does what a valid request asks for.
 func (s *Server) serve(input *openapi3filter.RequestValidationInput) reply {
-	return resources()[input.Route.Path](s, call{input, input.PathParams["owner"] + "/" + input.PathParams["repo"]})
+	return resources()[input.Route.Path](s, callOf(input))
+}
+
+func callOf(input *openapi3filter.RequestValidationInput) call {
+	return call{input, input.PathParams["owner"] + "/" + input.PathParams["repo"]}
 }
 
 // say returns a reply with a JSON value.
