@@ -35,21 +35,29 @@ func (Token) LogValue() slog.Value { return slog.StringValue(hidden) }
 // NewClient returns a client of the API at baseURL that uses client for its requests. It sends the token to that
 // address only, and follows no redirect to another one. It returns Invalid when baseURL is not the address of an API.
 func NewClient(baseURL string, token Token, client *http.Client) (*gogithub.Client, error) {
+	own := *client
+	return newClient(baseURL, &own, func(api *url.URL) http.RoundTripper {
+		return &transport{next: client.Transport, api: api, token: token}
+	})
+}
+
+// newClient is NewClient for requests that go through a transport to the API.
+func newClient(baseURL string, own *http.Client, through func(api *url.URL) http.RoundTripper) (*gogithub.Client,
+	error) {
 	base, err := url.Parse(strings.TrimSuffix(baseURL, "/") + "/")
 	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || base.Host == "" || base.User != nil ||
 		base.RawQuery != "" || base.Fragment != "" {
 		return nil, landfall.Errorf("github.NewClient", landfall.Invalid,
 			"the address of GitHub's API must be like https://api.github.com/, without a user or a query")
 	}
-	own := *client
-	own.Transport = &transport{next: client.Transport, api: base, token: token}
+	own.Transport = through(base)
 	own.CheckRedirect = func(r *http.Request, via []*http.Request) error {
 		if !sameHost(r.URL, base) || r.Method != via[0].Method || len(via) > 3 {
 			return http.ErrUseLastResponse
 		}
 		return nil
 	}
-	c := gogithub.NewClient(&own)
+	c := gogithub.NewClient(own)
 	c.BaseURL = base
 	c.UserAgent = "landfall"
 	return c, nil

@@ -131,10 +131,9 @@ func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text str
 // find looks for the comment that we made, by its first line and its author. It returns nil when there is none.
 func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.IssueComment,
 	*gogithub.Response, error) {
-	if s.self == 0 {
-		if response, err := s.loadSelf(ctx); err != nil {
-			return nil, response, err
-		}
+	ours, response, err := s.author(ctx)
+	if err != nil {
+		return nil, response, err
 	}
 	owner, name := pathNames(comment.Repository)
 	options := &gogithub.IssueListCommentsOptions{ListOptions: gogithub.ListOptions{PerPage: pageSize}}
@@ -148,7 +147,7 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 			return nil, completeResponse(response), err
 		}
 		for _, c := range page {
-			if c.GetUser().GetID() == s.self && strings.HasPrefix(c.GetBody(), marker(s.URL)) {
+			if ours(c.GetUser()) && strings.HasPrefix(c.GetBody(), marker(s.URL)) {
 				return c, response, nil
 			}
 		}
@@ -157,6 +156,20 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 		}
 		options.Page = response.NextPage
 	}
+}
+
+// author returns what reports whether a user is the one in whose name we write.
+func (s *Sender) author(ctx context.Context) (ours func(*gogithub.User) bool, response *gogithub.Response, err error) {
+	if s.AppLogin != nil {
+		login, err := s.AppLogin(ctx)
+		if err != nil || login != "" {
+			return func(u *gogithub.User) bool { return u.GetLogin() == login }, nil, err
+		}
+	}
+	if s.self == 0 {
+		response, err = s.loadSelf(ctx)
+	}
+	return func(u *gogithub.User) bool { return u.GetID() == s.self }, response, err
 }
 
 // loadSelf asks GitHub for our user.

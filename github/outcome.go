@@ -71,6 +71,9 @@ func commentSubject(comment landfall.Comment) subject {
 func classify(what subject, response *gogithub.Response, err error, now time.Time) outcome {
 	backoff := now.Add(min(firstBackoff<<min(what.attempts, 20), maxBackoff))
 	if response == nil {
+		if landfall.KindOf(err) == landfall.Forbidden { // the App may not
+			return outcome{problem: landfall.MessageOf(err), at: now.Add(credentialsWait)}
+		}
 		return outcome{problem: "GitHub could not be reached; it is tried again.", at: backoff, cause: err}
 	}
 	status := response.StatusCode

@@ -48,7 +48,7 @@ type Outbox interface {
 //
 // All fields except the optional ones must be set. A Sender is for one goroutine, and an outbox for one Sender.
 type Sender struct {
-	Client   *gogithub.Client // from NewClient
+	Client   *gogithub.Client // from NewClient, or NewAppClient
 	Outbox   Outbox
 	Commands Commands // nil: there are none
 	Comments Comments // nil: pull requests get none
@@ -68,6 +68,9 @@ type Sender struct {
 	Allowed func(ctx context.Context) error
 
 	Tracer *trace.Tracer // may be nil
+
+	// AppLogin returns the user in whose name the App writes; empty: requests are sent with a person's token. May be nil.
+	AppLogin func(ctx context.Context) (string, error)
 
 	pace   *pace     // nil until the first request
 	paused time.Time // the time until which GitHub wants no request at all

@@ -33,8 +33,8 @@ type App struct {
 	ID            int64
 	Manifest      Manifest
 	WebhookSecret string
+	Key           *rsa.PrivateKey
 
-	key   *rsa.PrivateKey
 	owner string
 }
 
@@ -131,7 +131,7 @@ func (s *Server) ChangeKey() error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.apps.app.key = key
+	s.apps.app.Key = key
 	return err
 }
 
@@ -363,7 +363,7 @@ func (s *Server) admitApp(bearer string, no func(int, string) *reply) *reply {
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if err != nil || rsa.VerifyPKCS1v15(&s.apps.app.key.PublicKey, crypto.SHA256, sum[:], signature) != nil {
+	if err != nil || rsa.VerifyPKCS1v15(&s.apps.app.Key.PublicKey, crypto.SHA256, sum[:], signature) != nil {
 		return no(http.StatusUnauthorized, "A JSON web token could not be decoded")
 	}
 	return nil
@@ -372,6 +372,16 @@ func (s *Server) admitApp(bearer string, no func(int, string) *reply) *reply {
 func decodePart(part string, into any) bool {
 	data, err := base64.RawURLEncoding.DecodeString(part)
 	return err == nil && json.Unmarshal(data, into) == nil
+}
+
+// MakeApp makes the App of the server, which belongs to an account.
+func (s *Server) MakeApp(m Manifest, owner string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	m.Events = append([]string{}, m.Events...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apps.app = &App{ID: 3307, Manifest: m, WebhookSecret: rand.Text(), Key: key, owner: owner}
+	return err
 }
 
 // register answers the form with a manifest, which a person sends from a browser; false for any other request. The
@@ -402,9 +412,10 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) bool {
 			wrong = fmt.Sprintf("Default events are not supported by permissions: %s", event)
 		}
 	}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		wrong = err.Error()
+	if wrong == "" {
+		if err := s.MakeApp(m, organisation); err != nil {
+			wrong = err.Error()
+		}
 	}
 	if wrong != "" {
 		http.Error(w, wrong, http.StatusUnprocessableEntity)
@@ -412,7 +423,6 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) bool {
 	}
 	code := rand.Text()
 	s.mu.Lock()
-	s.apps.app = &App{ID: 3307, Manifest: m, WebhookSecret: rand.Text(), key: key, owner: organisation}
 	s.apps.codes = map[string]bool{code: true}
 	s.mu.Unlock()
 	http.Redirect(w, r, m.RedirectURL+"?"+url.Values{"code": {code}, "state": {r.URL.Query().Get("state")}}.Encode(),
@@ -444,7 +454,7 @@ func (s *Server) convert(c call) reply {
 	object["client_secret"], object["webhook_secret"] = rand.Text(), s.apps.app.WebhookSecret
 	object["client_id"] = "Iv1.8a61f9b3a7aba766"
 	object["pem"] = string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
-		Bytes: x509.MarshalPKCS1PrivateKey(s.apps.app.key)}))
+		Bytes: x509.MarshalPKCS1PrivateKey(s.apps.app.Key)}))
 	return say(http.StatusCreated, object)
 }
 

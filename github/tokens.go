@@ -1,0 +1,317 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	gogithub "github.com/google/go-github/v60/github"
+
+	"landfall.dev/landfall"
+)
+
+// Tokens gives requests their credentials: while a GitHub App is connected, an installation token for the one
+// repository and with the one permission that the request needs, and no other token in its place; without an App, the
+// plain token. It keeps installation tokens until shortly before they expire. It is safe for concurrent use.
+type Tokens struct {
+	App   func(ctx context.Context) (App, error) // the App that is connected; NotFound when none is
+	Plain Token                                  // while no App is connected; empty: nothing can be asked then
+	Now   func() time.Time
+
+	// Noted is told what hinders the App in a repository (owner/name); nothing hinders it when problem is empty. May be
+	// nil.
+	Noted func(ctx context.Context, repository, problem string)
+
+	client *gogithub.Client // of NewAppClient
+
+	mu            sync.Mutex
+	kept          map[string]kept
+	installations map[string]int64 // by owner/name in lower case
+}
+
+// kept is an installation token.
+type kept struct {
+	token           Token
+	issued, expires time.Time
+}
+
+const (
+	// spare is how long before it expires a token is not used any more.
+	spare = 5 * time.Minute
+
+	// contentsAge is how old a token may be with which content is fetched: whether the App still may is asked for anew
+	// with each job.
+	contentsAge = time.Minute
+)
+
+// NewAppClient returns a client of the API at baseURL whose requests get their credentials from tokens.
+func NewAppClient(baseURL string, tokens *Tokens, client *http.Client) (*gogithub.Client, error) {
+	own := *client
+	c, err := newClient(baseURL, &own, func(api *url.URL) http.RoundTripper {
+		return &tokenTransport{next: client.Transport, api: api, tokens: tokens}
+	})
+	tokens.client = c
+	return c, err
+}
+
+// Contents returns a token with which git fetches a repository. NotFound when no App is connected. Forbidden, with a
+// sentence, when the App may not; Unavailable when GitHub does not say.
+func (t *Tokens) Contents(ctx context.Context, r landfall.GitHubRepository) (Token, error) {
+	app, err := t.App(ctx)
+	if err != nil {
+		return "", err
+	}
+	token, _, err := t.installation(ctx, app, nameOf(r), need{"", "contents", "read"}, contentsAge)
+	return token, unavailable(err)
+}
+
+// unavailable gives an error of a request a kind and a sentence, unless it has one.
+func unavailable(err error) error {
+	if _, ours := errors.AsType[*landfall.Error](err); err == nil || ours {
+		return err
+	}
+	return landfall.Wrapf("github.Tokens", landfall.Unavailable, err, "GitHub gives the App no token: try again later")
+}
+
+// forRequest returns the token for a request, and whether it was issued for an earlier one. anew asks for one that was
+// not.
+func (t *Tokens) forRequest(ctx context.Context, method, path string, anew bool) (token Token, old bool, err error) {
+	app, err := t.App(ctx)
+	switch {
+	case landfall.Is(err, landfall.NotFound):
+		return t.Plain, false, nil
+	case err != nil:
+		return "", false, err
+	case path == "/app" || strings.HasPrefix(path, "/app/") || isInstallationPath(path):
+		token, err = app.sign(t.Now())
+		return token, false, err
+	}
+	repository, needed, known := needOf(method, path)
+	if !known {
+		return "", false, landfall.Errorf("github.Tokens", landfall.Internal,
+			"no permission of a GitHub App is known for the request %s %s", method, path)
+	}
+	age := time.Hour
+	if anew {
+		age = 0
+	}
+	return t.installation(ctx, app, repository, needed, age)
+}
+
+func isInstallationPath(path string) bool {
+	parts := strings.Split(path, "/")
+	return len(parts) == 5 && parts[1] == "repos" && parts[4] == "installation"
+}
+
+// installation returns a token for a repository that is not older than an age, and whether it was issued before.
+func (t *Tokens) installation(ctx context.Context, app App, repository string, needed need,
+	age time.Duration) (token Token, old bool, err error) {
+	key := strings.ToLower(repository) + " " + needed.permission + ":" + needed.level
+	t.mu.Lock()
+	k, now := t.kept[key], t.Now()
+	t.mu.Unlock()
+	if k.token != "" && now.Before(k.expires.Add(-spare)) && now.Sub(k.issued) < age && k.issued.After(app.Changed) {
+		return k.token, true, nil
+	}
+	k, err = t.issue(ctx, app, repository, needed)
+	problem, hinders := "", landfall.KindOf(err) == landfall.Forbidden
+	if hinders {
+		problem = landfall.MessageOf(err)
+	}
+	if t.Noted != nil && (err == nil || hinders) {
+		t.Noted(ctx, repository, problem)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = map[string]kept{}
+	}
+	for other, old := range t.kept { // nobody asks for most of them again
+		if !now.Before(old.expires) {
+			delete(t.kept, other)
+		}
+	}
+	delete(t.kept, key)
+	if err == nil {
+		t.kept[key] = k
+	}
+	return k.token, false, err
+}
+
+// issue asks GitHub for a token.
+func (t *Tokens) issue(ctx context.Context, app App, repository string, needed need) (kept, error) {
+	owner, name, _ := strings.Cut(repository, "/")
+	id, err := t.installationOf(ctx, app, owner, name)
+	if err != nil {
+		return kept{}, err
+	}
+	plain, err := url.PathUnescape(name)
+	if err != nil {
+		return kept{}, err
+	}
+	now := t.Now()
+	var got struct {
+		Token   string    `json:"token"`
+		Expires time.Time `json:"expires_at"`
+	}
+	response, err := t.do(ctx, http.MethodPost, "app/installations/"+strconv.FormatInt(id, 10)+"/access_tokens",
+		map[string]any{"repositories": []string{plain}, "permissions": map[string]string{needed.permission: needed.level}},
+		&got)
+	if err != nil {
+		t.mu.Lock()
+		delete(t.installations, strings.ToLower(repository)) // it may have been installed anew
+		t.mu.Unlock()
+		return kept{}, refusalOf(app, repository, needed, response, err)
+	}
+	return kept{Token(got.Token), now, got.Expires}, nil
+}
+
+// installationOf returns the installation of the App that has a repository.
+func (t *Tokens) installationOf(ctx context.Context, app App, owner, name string) (int64, error) {
+	key := strings.ToLower(owner + "/" + name)
+	t.mu.Lock()
+	id := t.installations[key]
+	t.mu.Unlock()
+	if id != 0 {
+		return id, nil
+	}
+	var got struct {
+		ID int64 `json:"id"`
+	}
+	response, err := t.do(ctx, http.MethodGet, "repos/"+owner+"/"+name+"/installation", nil, &got)
+	if err != nil {
+		return 0, refusalOf(app, owner+"/"+name, need{}, response, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.installations == nil {
+		t.installations = map[string]int64{}
+	}
+	t.installations[key] = got.ID
+	return got.ID, nil
+}
+
+func (t *Tokens) do(ctx context.Context, method, path string, body, into any) (*gogithub.Response, error) {
+	r, err := t.client.NewRequest(method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	return t.client.Do(ctx, r, into)
+}
+
+// notIssuedError is the answer of GitHub that a token is to be asked for later: it stands for the answer to the request
+// that needed the token.
+type notIssuedError struct{ answer *http.Response }
+
+// Error implements error.
+func (e *notIssuedError) Error() string {
+	return "GitHub gives the App no token: it answered " + e.answer.Status
+}
+
+// refusalOf returns what it means that GitHub gave no token: Forbidden, with a sentence for people, when the App may
+// not act in the repository; else another error, after which it is tried again.
+func refusalOf(app App, repository string, needed need, response *gogithub.Response, err error) error {
+	if response == nil {
+		return err
+	}
+	if _, limited := limit(response, err, time.Now()); limited || response.StatusCode >= http.StatusInternalServerError {
+		return &notIssuedError{response.Response}
+	}
+	no := func(format string, args ...any) error {
+		return landfall.Wrapf("github.Tokens", landfall.Forbidden, err, format, args...)
+	}
+	message := ""
+	if answer, ok := errors.AsType[*gogithub.ErrorResponse](err); ok {
+		message = answer.Message
+	}
+	switch {
+	case response.StatusCode == http.StatusUnauthorized && strings.Contains(message, "claim"):
+		return no("The clock of this server differs from GitHub's, so GitHub refuses the GitHub App %s: set the clock.",
+			app.Slug)
+	case response.StatusCode == http.StatusUnauthorized:
+		return no("GitHub does not accept the key of the GitHub App %s: connect it again (landfall github connect).",
+			app.Slug)
+	case response.StatusCode == http.StatusNotFound && message == "Integration not found":
+		return no("The GitHub App %s was deleted at GitHub: connect another one (landfall github connect).", app.Slug)
+	case response.StatusCode == http.StatusForbidden:
+		return no("The installation of the GitHub App %s that has %s is suspended: unsuspend it at GitHub.", app.Slug,
+			repository)
+	case response.StatusCode == http.StatusUnprocessableEntity && strings.Contains(message, "ermission"):
+		return no("The GitHub App %s may not do this in %s: give it the permission %s:%s, and accept it at GitHub.", app.Slug,
+			repository, needed.permission, needed.level)
+	}
+	return no("The GitHub App %s is not installed on %s: install it there, or add the repository to its installation.",
+		app.Slug, repository)
+}
+
+// tokenTransport gives requests to the API the tokens that they need.
+type tokenTransport struct {
+	next   http.RoundTripper // nil: http.DefaultTransport
+	api    *url.URL
+	tokens *Tokens
+}
+
+// RoundTrip implements http.RoundTripper. An answer to an older token that it may not do this is not believed: the
+// request is sent again, once, with a new one.
+func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := t.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	if !sameHost(r.URL, t.api) {
+		return next.RoundTrip(r)
+	}
+	answer, old, err := t.send(next, r, false)
+	if err != nil || !old || !doubted(answer) || (r.Body != nil && r.GetBody == nil) {
+		return answer, err
+	}
+	answer.Body.Close()
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	answer, _, err = t.send(next, again, true)
+	return answer, err
+}
+
+// send sends a request with its token, and reports whether that was issued for an earlier request.
+func (t *tokenTransport) send(next http.RoundTripper, r *http.Request, anew bool) (*http.Response, bool, error) {
+	path := "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), t.api.EscapedPath()), "/")
+	token, old, err := t.tokens.forRequest(r.Context(), r.Method, path, anew)
+	if err != nil && r.Body != nil {
+		r.Body.Close()
+	}
+	if later, ok := errors.AsType[*notIssuedError](err); ok {
+		answer := *later.answer
+		answer.Request = r
+		return &answer, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	r = r.Clone(r.Context())
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+string(token))
+	}
+	answer, err := next.RoundTrip(r)
+	return answer, old, err
+}
+
+// doubted reports whether an answer may come from a token that is not what it was: the installation was changed since.
+func doubted(answer *http.Response) bool {
+	limited := answer.Header.Get("Retry-After") != "" || answer.Header.Get("X-Ratelimit-Remaining") == "0"
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusNotFound:
+		return true
+	case http.StatusForbidden:
+		return !limited
+	}
+	return false
+}
