@@ -73,6 +73,7 @@ func rooms() []room {
 		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree " +
 			"accept inspect runs outbound sandbox artifact preflight download unpack", "store/storetest assets/disk"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
+		{"connect", "github secret store webhook", "logtest github/githubtest store/storetest"},
 		{"github/githubtest", "", ""},
 
 		// A visitor or an event gets an answer.
@@ -131,14 +132,14 @@ func rooms() []room {
 		{"logtest", "", ""},
 		{"porttest", "", ""},
 		{"mux", "", "logtest"},
-		{"api", "api/client auth canary deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade parcel",
+		{"api", "api/client auth canary connect deploy github secret spec store versioning webhook accept inspect runs upkeep cron mux handmade parcel",
 			"assets assets/disk builder remote store/storetest jobs pipeline"},
 		{"api/client", "", ""},
-		{"web", "api api/client auth store mux", "deploy inspect runs"},
+		{"web", "api api/client auth connect store mux", "deploy inspect runs"},
 		{"cli", "api/client assets contract environment event secret spec preflight", ""},
 		{
 			"server",
-			"auth canary cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck " +
+			"auth canary cli connect webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck " +
 				"pipeline github environment environment/container runtime/registry runtime/registry/stored runtime/gateway " +
 				"runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api " +
 				"web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy " +

@@ -23,6 +23,7 @@ type Acceptor struct {
 	Remote     Remote
 	PeerRemote *PeerRemote    // set when another process has the built-in remote
 	Secrets    *secret.Keeper // nil: this process cannot read the credentials of repositories
+	GitHub     GitHub         // nil: no app's repository is reached as a GitHub App
 	Now        func() time.Time
 	ForgeLimit time.Duration // how long a forge has to answer; 0: DefaultForgeLimit
 	Logger     *slog.Logger
@@ -43,6 +44,15 @@ const QueueCatchUp = "look"
 
 // TopicCatchUp is the topic of these jobs. The job has an app's ID.
 const TopicCatchUp = QueueCatchUp + "/catch-up"
+
+// GitHub is what pushes need of the GitHub App that is connected.
+type GitHub interface {
+	// WebhookSecret returns the secret with which GitHub signs what it delivers to the App.
+	WebhookSecret(app landfall.GitHubApp) (secret.Text, error)
+	// Contents returns the password with which the repository of an app is fetched as the App. Forbidden, with a
+	// sentence, when the App may not fetch it.
+	Contents(ctx context.Context, app landfall.App) (secret.Text, error)
+}
 
 // Remote is the part of the built-in git remote that concerns pushes.
 type Remote interface {

@@ -140,7 +140,11 @@ func (acceptor *Acceptor) obeyNext(ctx context.Context, id int64,
 		if command.Comment != 0 && err == nil {
 			command.Reaction = worse(command.Reaction, reactionTo(refused))
 		}
-		if command.Answer != "" && command.Obeyed && acceptor.Runs.CommentsEnabled(app) {
+		commented, enabling := acceptor.Runs.CommentsEnabled(ctx, tx, app)
+		if enabling != nil {
+			return enabling
+		}
+		if command.Answer != "" && command.Obeyed && commented {
 			if err := tx.WantComment(ctx, command.Repository, command.Number, acceptor.Now()); err != nil {
 				return err
 			}

@@ -24,6 +24,10 @@ func (acceptor *Acceptor) Credential(ctx context.Context, app landfall.App) (c b
 	if err != nil {
 		return c, err
 	}
+	if stored.App && stored.Token == nil && stored.Password == "" && acceptor.GitHub != nil {
+		c.Password, err = acceptor.GitHub.Contents(ctx, app)
+		return c, err
+	}
 	c.Username, c.Password = stored.Username, secret.Text(stored.Password)
 	if stored.Token != nil {
 		c.Password, err = acceptor.unseal(app, tokenName, stored.Token,

@@ -65,9 +65,11 @@ func (r WebhookReceiver) Replay(ctx context.Context, hook, id, by string) (landf
 		return d, err
 	}
 	event.ReplayedBy = by
-	if event.Secret, err = r.Secret(ctx, hook); err != nil {
+	secrets, err := r.Secrets(ctx, hook)
+	if err != nil {
 		return d, err
 	}
+	event.Secret = secrets[0] // each counts
 	stored, _, err := r.Accept(ctx, event)
 	return stored, err
 }

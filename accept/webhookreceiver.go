@@ -17,19 +17,29 @@ import (
 // WebhookReceiver lets the webhook handler use an Acceptor.
 type WebhookReceiver struct {
 	*Acceptor
-	// InstallationSecret is the secret of the hook for all repositories; when it is empty, that hook is refused.
+	// InstallationSecret is a secret of the hook for all repositories; empty: only that of the GitHub App counts, if one
+	// is connected.
 	InstallationSecret string
 }
 
 var _ webhook.Store = WebhookReceiver{}
 
-// Secret implements webhook.Store.
-func (r WebhookReceiver) Secret(ctx context.Context, hook string) (string, error) {
-	if hook == "" {
-		return r.InstallationSecret, nil
+// Secrets implements webhook.Store.
+func (r WebhookReceiver) Secrets(ctx context.Context, hook string) ([]string, error) {
+	if hook != "" {
+		h, err := r.DB.Hook(ctx, hook)
+		return []string{h.Secret}, err
 	}
-	h, err := r.DB.Hook(ctx, hook)
-	return h.Secret, err
+	app, err := r.DB.GitHubApp(ctx)
+	if err != nil {
+		return []string{r.InstallationSecret}, landfall.Ignore(err, landfall.NotFound)
+	}
+	secret, err := r.GitHub.WebhookSecret(app)
+	if err != nil && r.InstallationSecret != "" { // which counts all the same
+		r.Logger.ErrorContext(ctx, "deliveries to the GitHub App are refused", "error", err)
+		return []string{r.InstallationSecret}, nil
+	}
+	return []string{r.InstallationSecret, secret.Reveal()}, err
 }
 
 // Accept implements webhook.Store.
@@ -43,6 +53,9 @@ func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (store
 	event.Trace = trace.Parent(ctx) // everything in one transaction has one context
 	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		repeat = false
+		if err := r.checkInstallation(ctx, tx, event); err != nil {
+			return err
+		}
 		if event.Repository.ID == 0 { // most of what GitHub sends when nobody chose the events of a hook
 			stored = event.Delivery
 			if recorded, err := tx.RecordDelivery(ctx, stored, event.Secret); err != nil || recorded {
@@ -311,7 +324,11 @@ func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app land
 	if err != nil || pull.Fork {
 		return "", err
 	}
-	if r.Runs.CommentsEnabled(app) {
+	commented, err := r.Runs.CommentsEnabled(ctx, tx, app)
+	if err != nil {
+		return "", err
+	}
+	if commented {
 		if err := tx.WantComment(ctx, app.GitHub, pull.Number, now); err != nil {
 			return "", err
 		}

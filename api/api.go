@@ -20,6 +20,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
+	"landfall.dev/landfall/connect"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
@@ -44,6 +45,7 @@ type Config struct {
 	Runs         *runs.Runs
 	Acceptor     *accept.Acceptor
 	Upkeep       *upkeep.Upkeep
+	GitHub       *connect.Connection
 	DryRun       func(ctx context.Context, app landfall.App, push landfall.Push) (inspect.Preview, error)
 	Maker        *handmade.Maker
 	Exporter     *parcel.Exporter
@@ -178,6 +180,7 @@ func Register(h huma.API, c Config) {
 	a.registerUploads(h)
 	a.registerTokens(h)
 	a.registerPlans(h)
+	a.registerGitHub(h)
 	a.registerParcels(h)
 	describeKind(h)
 }

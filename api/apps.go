@@ -111,11 +111,23 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
-	return answer(a.makeApp(ctx, in.Body, ""))
+	asApp := atGitHub(in.Body.Repository)
+	if asApp {
+		if in.Body.Username != "" || in.Body.Password != "" {
+			return nil, landfall.Errorf("api", landfall.Invalid,
+				"%s is reached as the GitHub App: leave out the user name and the token, or name the repository's clone address",
+				in.Body.Repository)
+		}
+		var err error
+		if in.Body.Repository, err = a.GitHub.Address(ctx, in.Body.Repository); err != nil {
+			return nil, err
+		}
+	}
+	return answer(a.makeApp(ctx, in.Body, "", asApp))
 }
 
-// makeApp makes an app with annotations, as they are stored.
-func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string) (client.App, error) {
+// makeApp makes an app with annotations, as they are stored. asApp says that its repository is reached as the GitHub App.
+func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string, asApp bool) (client.App, error) {
 	app, there, err := made(ctx, a.DB.App)
 	if err != nil {
 		return client.App{}, err
@@ -149,6 +161,9 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 			return err
 		}
 		tx.Enqueue(accept.TopicCatchUp, app.ID, time.Time{}) // which sees where the repository is now
+		if asApp {
+			return tx.SetCredentials(ctx, app.ID, store.Credentials{App: true})
+		}
 		return a.Acceptor.SetToken(ctx, tx, app.ID, &in.Username, secret.Text(in.Password))
 	})
 	if err != nil {
@@ -160,8 +175,11 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 		}
 	}
 	a.Rollout.Show(ctx, app)
-	if app.Repository == "" {
+	switch {
+	case app.Repository == "":
 		return a.appOf(app), nil
+	case asApp: // the App hears of pushes
+		return a.appAtGitHub(ctx, app)
 	}
 	return a.appWith(app, hook), nil
 }
@@ -170,6 +188,13 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 func (a *api) madeApp(ctx context.Context, app landfall.App) (client.App, error) {
 	if app.Repository == "" {
 		return a.appOf(app), a.Repositories.Create(ctx, app.ID, app.Branch)
+	}
+	credentials, err := a.DB.Credentials(ctx, app.ID)
+	if err == nil && credentials.App {
+		return a.appAtGitHub(ctx, app)
+	}
+	if err != nil {
+		return client.App{}, err
 	}
 	hook, err := a.DB.HookOf(ctx, app.ID)
 	return a.appWith(app, hook), err
@@ -278,13 +303,15 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 			return nil, err
 		}
 		c.Hook = a.hookOf(hook)
-		if err := a.showCredentials(ctx, &c); err != nil {
+		if err := a.showCredentials(ctx, app, &c); err != nil {
 			return nil, err
 		}
 	}
-	if c.Problems, err = a.refused(ctx, app); err != nil {
+	refused, err := a.refused(ctx, app)
+	if err != nil {
 		return nil, err
 	}
+	c.Problems = append(c.Problems, refused...)
 	c.Previous, err = deploy.Previous(ctx, a.DB, app)
 	return answer(c, err)
 }

@@ -39,14 +39,24 @@ func (a *api) changeCredentials(ctx context.Context, app landfall.App,
 	})
 	c := a.appOf(app)
 	if err == nil {
-		err = a.showCredentials(ctx, &c)
+		err = a.showCredentials(ctx, app, &c)
 	}
 	return answer(c, err)
 }
 
-// showCredentials adds to an app what may be shown of how its repository is reached.
-func (a *api) showCredentials(ctx context.Context, app *client.App) error {
+// showCredentials adds to what is shown of an app what may be shown of how its repository is reached.
+func (a *api) showCredentials(ctx context.Context, app landfall.App, shown *client.App) error {
 	c, err := a.DB.Credentials(ctx, app.ID)
-	app.TokenSet = c.TokenSet
+	if err != nil {
+		return err
+	}
+	shown.TokenSet = c.TokenSet
+	if c.App { // which hears of the app's pushes
+		shown.GitHubApp, shown.Hook = c.TokenSet.IsZero(), nil
+	}
+	problem, err := a.gitHubProblem(ctx, app)
+	if problem != "" {
+		shown.Problems = append(shown.Problems, problem)
+	}
 	return err
 }

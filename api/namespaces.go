@@ -377,7 +377,7 @@ func (a *api) addFnApp(ctx context.Context, in FnAppPath, body client.FnApp, ann
 		return landfall.App{}, landfall.Errorf("api", landfall.Conflict, "configuration is a part of an app's versions, and "+
 			"%s has none yet: make it without config, push it, and set config then", in.App)
 	}
-	if _, err := a.makeApp(ctx, client.NewApp{Name: in.App, Namespace: in.Namespace}, annotations); err != nil {
+	if _, err := a.makeApp(ctx, client.NewApp{Name: in.App, Namespace: in.Namespace}, annotations, false); err != nil {
 		return landfall.App{}, err
 	}
 	return a.DB.AppByName(ctx, in.App)

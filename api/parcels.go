@@ -115,7 +115,7 @@ func (a *api) destination(ctx context.Context, in *Archive) (to parcel.Destinati
 	}
 	to.App.ID = ""
 	to.Make = func(ctx context.Context) (landfall.App, error) {
-		if _, err := a.makeApp(ctx, n, ""); err != nil {
+		if _, err := a.makeApp(ctx, n, "", false); err != nil {
 			return landfall.App{}, err
 		}
 		return a.DB.AppByName(ctx, in.App)

@@ -417,6 +417,7 @@ func (w *world) wordsOf(archive string) *strings.Replacer {
 		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and three",
 			releases, runs)
 	}
-	return strings.NewReplacer("ARCHIVE", archive, "PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[1].ID,
+	connection, state := w.connectApp()
+	return strings.NewReplacer("CONNECTION", connection, "STATE", state, "ARCHIVE", archive, "PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[1].ID,
 		"DRAFT", string(heads["refs/landfall/apply/abcdefgh"]))
 }

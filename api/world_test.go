@@ -28,6 +28,7 @@ import (
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/connect"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
@@ -57,6 +58,7 @@ type world struct {
 	uploads  string // folder
 	shown    gateways
 	queue    queue
+	github   *connect.Connection
 	server   *httptest.Server
 }
 
@@ -111,6 +113,7 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		Objects: s.objects,
 		Uploads: &handmade.Uploads{Folder: w.uploads, MaxBytes: 1 << 20, Now: time.Now},
 	}
+	w.github = newConnection(t, db, secrets)
 	exporter := &parcel.Exporter{DB: db, Objects: s.objects, Manifests: contents.Manifests}
 	importer := &parcel.Importer{DB: db, Objects: s.objects, Rollout: rollout, ReleaseURL: releaseURL,
 		Folder: filepath.Join(dir, "imports"), MaxBytes: 1 << 20, Now: time.Now, WithoutCollection: u.WithoutCollection}
@@ -120,7 +123,7 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		Upkeep: u, DryRun: p.DryRun, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
-		Now: time.Now, Logger: logger,
+		Now: time.Now, Logger: logger, GitHub: w.github,
 	})
 	w.server = httptest.NewServer(routes)
 	t.Cleanup(w.server.Close)

@@ -170,6 +170,7 @@ func (c *Call) appCreate() *cobra.Command {
 	var passwordFile string
 	cmd := c.asking("create NAME", "Make an app",
 		"landfall app create shop\n"+
+			"landfall app create shop --repo harbor/shop\n"+
 			"landfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
 		[]string{"name"}, func(ctx context.Context, cl *client.Client, in Operands) error {
 			app.Name, app.Namespace = in["name"], in["namespace"]
@@ -193,10 +194,14 @@ func (c *Call) appCreate() *cobra.Command {
 	cmd.Long = `Make an app.
 
 Without --repo the built-in remote is the app's repository: push to the address that is printed, with any
-user name and a token as password.`
+user name and a token as password.
+
+With --repo OWNER/NAME the repository is reached as the GitHub App that is connected (landfall github
+connect), and nothing else is needed. With a clone address, the webhook that is printed goes into the
+repository's settings.`
 	flags := cmd.Flags()
 	flags.StringVar(&app.Repository, "repo", "",
-		"clone address of the repository; without it the built-in remote is the repository")
+		"OWNER/NAME at GitHub, or the repository's clone address; without it the built-in remote is the repository")
 	flags.StringVar(&app.Branch, "branch", "",
 		"production branch (default: the remote's HEAD, or the first branch pushed: of several main, else master)")
 	flags.StringVar(&app.Specs, "specs", "", "folder of the spec files (default: specs)")
@@ -290,6 +295,7 @@ func (c *Call) showApp(app client.App) error {
 		t.field("name", app.Name)
 		t.field("url", app.URL)
 		t.field("repository", app.Repository)
+		t.field("reached as", map[bool]string{true: "the GitHub App (landfall github show)"}[app.GitHubApp])
 		showCredentials(t, app)
 		t.field("branch", app.Branch)
 		t.field("specs", app.Specs)
@@ -325,6 +331,10 @@ func (c *Call) appHook() *cobra.Command {
 				method, path = http.MethodPost, appPath(in, "hook", "rotate")
 			}
 			return ask(ctx, cl, method, path, nil, func(app client.App) error {
+				if app.GitHubApp && app.Hook == nil {
+					return landfall.Errorf("cli", landfall.NotFound,
+						"%s needs no webhook: the GitHub App hears of its pushes", app.Name)
+				}
 				if app.Hook == nil {
 					return landfall.Errorf("cli", landfall.NotFound,
 						"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)

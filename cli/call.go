@@ -82,7 +82,7 @@ func (c *Call) Tree() *cobra.Command {
 		c.specCommand(), c.runCommand(), c.releaseCommand(), c.unitCommand(functionKind()), c.unitCommand(packageKind()),
 		c.environmentCommand(), c.routeCommand(), c.triggerCommand(), c.canaryCommand(), c.namespaceCommand(),
 		c.queueCommand(), c.secretCommand(), c.tokenCommand(), c.jobCommand(), c.webhookCommand(),
-		c.planCommand(), c.collectCommand(), c.tagCommand(),
+		c.planCommand(), c.collectCommand(), c.tagCommand(), c.gitHubCommand(),
 		c.executionCommand(), c.completionCommand(), c.versionCommand(),
 	)
 	if c.Program.Commands != nil {

@@ -72,7 +72,7 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if sameHost(r.URL, t.api) {
+	if sameHost(r.URL, t.api) && t.token != "" {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+string(t.token))
 	}

@@ -48,7 +48,7 @@ type Outbox interface {
 //
 // All fields except the optional ones must be set. A Sender is for one goroutine, and an outbox for one Sender.
 type Sender struct {
-	Client   *gogithub.Client // from NewClient, or NewAppClient
+	Client   *gogithub.Client // from NewClient or Tokens
 	Outbox   Outbox
 	Commands Commands // nil: there are none
 	Comments Comments // nil: pull requests get none

@@ -15,10 +15,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Tokens gives requests their credentials: while a GitHub App is connected, an installation token for the one
-// repository and with the one permission that the request needs, and no other token in its place; without an App, the
-// plain token. It keeps installation tokens until shortly before they expire. It is safe for concurrent use.
-type Tokens struct {
+// Credentials are what requests can be sent with.
+type Credentials struct {
 	App   func(ctx context.Context) (App, error) // the App that is connected; NotFound when none is
 	Plain Token                                  // while no App is connected; empty: nothing can be asked then
 	Now   func() time.Time
@@ -26,8 +24,15 @@ type Tokens struct {
 	// Noted is told what hinders the App in a repository (owner/name); nothing hinders it when problem is empty. May be
 	// nil.
 	Noted func(ctx context.Context, repository, problem string)
+}
 
-	client *gogithub.Client // of NewAppClient
+// Tokens gives requests their credentials: while a GitHub App is connected, an installation token for the one
+// repository and with the one permission that the request needs, and no other token in its place; without an App, the
+// plain token. It keeps installation tokens until shortly before they expire. It is safe for concurrent use.
+type Tokens struct {
+	Credentials
+
+	client *gogithub.Client // its requests have credentials of these tokens
 
 	mu            sync.Mutex
 	kept          map[string]kept
@@ -49,15 +54,22 @@ const (
 	contentsAge = time.Minute
 )
 
-// NewAppClient returns a client of the API at baseURL whose requests get their credentials from tokens.
-func NewAppClient(baseURL string, tokens *Tokens, client *http.Client) (*gogithub.Client, error) {
-	own := *client
+// NewTokens returns tokens for the API at baseURL, which is asked through client. Invalid when that is no address of an
+// API.
+func NewTokens(baseURL string, from Credentials, client *http.Client) (*Tokens, error) {
+	t, own := &Tokens{Credentials: from}, *client
 	c, err := newClient(baseURL, &own, func(api *url.URL) http.RoundTripper {
-		return &tokenTransport{next: client.Transport, api: api, tokens: tokens}
+		return &tokenTransport{next: client.Transport, api: api, tokens: t}
 	})
-	tokens.client = c
-	return c, err
+	t.client = c
+	return t, err
 }
+
+// API returns the base address of the API.
+func (t *Tokens) API() string { return t.client.BaseURL.String() }
+
+// Client returns a client of the API whose requests get the credentials that they need.
+func (t *Tokens) Client() *gogithub.Client { return t.client }
 
 // Contents returns a token with which git fetches a repository. NotFound when no App is connected. Forbidden, with a
 // sentence, when the App may not; Unavailable when GitHub does not say.
@@ -83,6 +95,9 @@ func unavailable(err error) error {
 func (t *Tokens) forRequest(ctx context.Context, method, path string, anew bool) (token Token, old bool, err error) {
 	app, err := t.App(ctx)
 	switch {
+	case landfall.Is(err, landfall.NotFound) && t.Plain == "":
+		return "", false, landfall.Wrapf("github.Tokens", landfall.Forbidden, err,
+			"No GitHub App is connected any more, and the server has no token: landfall github connect.")
 	case landfall.Is(err, landfall.NotFound):
 		return t.Plain, false, nil
 	case err != nil:

@@ -48,15 +48,16 @@ func connect(t *testing.T) *connected {
 	}
 	c.installation = c.api.Install("harbor", map[string]int64{"harbor/shop": 1, "harbor/mono": 2})
 	c.app = github.App{ID: c.api.App().ID, Slug: githubtest.Slug, Key: c.api.App().Key}
-	c.tokens = &github.Tokens{
+	c.tokens, err = github.NewTokens(c.api.URL, github.Credentials{
 		App:   func(context.Context) (github.App, error) { return c.app, nil },
 		Plain: token,
 		Now:   func() time.Time { return time.Now().Add(c.ahead) },
 		Noted: func(_ context.Context, repository, problem string) { c.noted[repository] = problem },
-	}
-	if c.client, err = github.NewAppClient(c.api.URL, c.tokens, &http.Client{}); err != nil {
+	}, &http.Client{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	c.client = c.tokens.Client()
 	return c
 }
 

@@ -12,14 +12,17 @@ import (
 )
 
 // CommentsEnabled reports whether comments about an app are written on pull requests.
-func (r *Runs) CommentsEnabled(app landfall.App) bool {
-	return r.Reporting && r.Commenting && app.GitHub.Name != ""
+func (r *Runs) CommentsEnabled(ctx context.Context, tx *store.Tx, app landfall.App) (bool, error) {
+	if !r.Commenting {
+		return false, nil
+	}
+	return r.reports(ctx, tx, app)
 }
 
 // queueComments notes news of a commit for the comments on the open pull requests whose head it is.
 func (r *Runs) queueComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
-	if !r.CommentsEnabled(app) {
-		return nil
+	if enabled, err := r.CommentsEnabled(ctx, tx, app); err != nil || !enabled {
+		return err
 	}
 	numbers, err := tx.PullRequestsAt(ctx, app.ID, commit)
 	if err != nil {

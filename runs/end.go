@@ -51,8 +51,8 @@ func lastLines(run landfall.Run) []string {
 // this app.
 func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run,
 	state landfall.StatusState, text, target string) error {
-	if !r.Reporting || app.GitHub.Name == "" {
-		return nil
+	if reported, err := r.reports(ctx, tx, app); err != nil || !reported {
+		return err
 	}
 	if target == "" {
 		target = r.RunURL(run.ID)
@@ -65,6 +65,14 @@ func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, 
 		return err
 	}
 	return r.queueComments(ctx, tx, app, run.Commit)
+}
+
+// reports reports whether the forge hears about an app.
+func (r *Runs) reports(ctx context.Context, tx *store.Tx, app landfall.App) (bool, error) {
+	if r.Reporting || app.GitHub.Name == "" {
+		return app.GitHub.Name != "", nil
+	}
+	return tx.HasGitHubApp(ctx)
 }
 
 // statusOf returns the commit status for a run's state.

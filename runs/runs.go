@@ -25,7 +25,8 @@ type Runs struct {
 
 	RunURL     func(run string) string                        // where people read about a run
 	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
-	Reporting  bool                                           // whether commit statuses are sent to the forge
+	// whether commit statuses are sent to the forge also while no GitHub App is connected
+	Reporting bool
 	// whether comments are written on pull requests, where statuses are sent
 	Commenting    bool
 	RemoteWorkers bool // whether only other processes take runs through the steps

@@ -89,11 +89,22 @@ func TestNobodyIsToHear(t *testing.T) {
 	s.ends(run)
 	testkit.EqualList(t, "reports", s.reported(run), nil)
 	app := testkit.Must(s.Receiver.DB.App(t.Context(), accepttest.AppID))(t)
-	testkit.Equal(t, "whether comments are owed", s.Receiver.Runs.CommentsEnabled(app), false)
+	owed := func(app landfall.App) (owed bool) {
+		s.Update(func(tx *store.Tx) (err error) {
+			owed, err = s.Receiver.Runs.CommentsEnabled(t.Context(), tx, app)
+			return err
+		})
+		return owed
+	}
+	testkit.Equal(t, "whether comments are owed", owed(app), false)
+	s.Update(func(tx *store.Tx) error {
+		return tx.PutGitHubApp(t.Context(), landfall.GitHubApp{ID: 1, Slug: "landfall"})
+	})
+	testkit.Equal(t, "whether comments are owed with a GitHub App", owed(app), true)
 	s.Receiver.Runs.Reporting = true
-	testkit.Equal(t, "whether comments are owed", s.Receiver.Runs.CommentsEnabled(app), true)
+	testkit.Equal(t, "whether comments are owed", owed(app), true)
 	app.GitHub = landfall.GitHubRepository{}
-	testkit.Equal(t, "whether comments of no repository are owed", s.Receiver.Runs.CommentsEnabled(app), false)
+	testkit.Equal(t, "whether comments of no repository are owed", owed(app), false)
 }
 
 // A run that made a release is at its swap for people, and its report is not due, until gateways show the release, or

@@ -14,6 +14,7 @@ import (
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/canary"
+	"landfall.dev/landfall/connect"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/environment/container"
@@ -50,7 +51,8 @@ type delivery struct {
 	upkeep   *upkeep.Upkeep
 	uploads  *handmade.Uploads
 	jobs     *jobs.Worker
-	sender   *github.Sender // nil without credentials, and without the role api
+	github   *connect.Connection
+	sender   *github.Sender // nil without the role api
 }
 
 func newDelivery(s *shared, v *serving) (*delivery, error) {
@@ -62,21 +64,23 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 		Now: time.Now, Logger: s.logger,
 	}
 	acceptor := newAcceptor(s, all)
+	connection, err := newConnection(s, acceptor.Mirrors.Dialer)
+	if err != nil {
+		return nil, err
+	}
+	acceptor.GitHub = connection
 	trials, err := newTrials(s)
 	if err != nil {
 		return nil, err
 	}
-	sender, err := newSender(s, acceptor)
-	if err != nil {
-		return nil, err
-	}
+	sender := newSender(s, acceptor, connection)
 	line := newPipeline(s, acceptor, trials, v.metrics)
 	kept := newUpkeep(s, acceptor, line.Builds)
 	uploads := newUploads(s)
 	kept.Uploads = uploads
 	return &delivery{
 		shared: s, metrics: v.metrics, rollout: rollout, contents: contents, runs: all, acceptor: acceptor, trials: trials,
-		pipeline: line, upkeep: kept, uploads: uploads, sender: sender,
+		pipeline: line, upkeep: kept, uploads: uploads, github: connection, sender: sender,
 		editor: &deploy.Editor{
 			DB: s.db, Secrets: s.secrets, Specs: s.config.Specs, ReleaseURL: s.releaseURL, Rollout: rollout, Now: time.Now,
 			RequireTests: s.config.RequireTests,
@@ -159,17 +163,20 @@ func newUpkeep(s *shared, acceptor *accept.Acceptor, builds *pipeline.Builds) *u
 	}
 }
 
-// newSender returns what reports to GitHub; nil without credentials, and without the role api.
-func newSender(s *shared, acceptor *accept.Acceptor) (sender *github.Sender, err error) {
+// newConnection returns what this installation has of GitHub.
+func newConnection(s *shared, dialer *builder.Dialer) (*connect.Connection, error) {
+	return connect.New(connect.Config{
+		DB: s.db, Secrets: s.secrets, URL: s.config.URL, API: s.config.GitHubAPI, Plain: github.Token(s.config.GitHubToken),
+		Client: &http.Client{Transport: s.tracer.Transport(dialer.Transport())}, Now: time.Now, Logger: s.logger,
+	})
+}
+
+// newSender returns what reports to GitHub; nil without the role api.
+func newSender(s *shared, acceptor *accept.Acceptor, connection *connect.Connection) *github.Sender {
+	if !s.config.has(roleAPI) {
+		return nil
+	}
 	all := acceptor.Runs
-	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
-		return sender, nil
-	}
-	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken),
-		&http.Client{Transport: s.tracer.Transport(acceptor.Mirrors.Dialer.Transport())})
-	if err != nil {
-		return nil, err
-	}
 	var comments github.Comments // nil: one that was owed before they were turned off is not sent any more
 	if s.config.Comments {
 		comments = runs.Comments{Comments: store.Comments{DB: s.db}, Runs: all}
@@ -180,11 +187,12 @@ func newSender(s *shared, acceptor *accept.Acceptor) (sender *github.Sender, err
 	}
 	outbox := store.Outbox{DB: s.db}
 	return &github.Sender{
-		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns, Tracer: s.tracer,
-		Outbox: runs.Outbox{Outbox: outbox, Runs: all}, Comments: comments, DropOvertaken: outbox.DropOvertaken,
+		Client: connection.Tokens().Client(), AppLogin: connection.Login, URL: s.config.URL.String(), Now: time.Now,
+		Logger: s.logger, Allowed: s.owns, Tracer: s.tracer, Outbox: runs.Outbox{Outbox: outbox, Runs: all},
+		Comments: comments, DropOvertaken: outbox.DropOvertaken,
 		Commands:    accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
 		Deployments: deployments, Refusals: store.Refusals{DB: s.db},
-	}, nil
+	}
 }
 
 func (s *delivery) duties() (all duties) {

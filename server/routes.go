@@ -171,7 +171,7 @@ func (s *control) routeAPI(control *mux.Mux) error {
 	api.Serve(control, api.Config{
 		DB: s.db, Editor: d.editor, Maker: newMaker(d), Exporter: newExporter(d), Importer: newImporter(d),
 		Rollout: d.rollout, Contents: d.contents, Runs: d.runs,
-		Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun,
+		Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun, GitHub: d.github,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: d.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(),

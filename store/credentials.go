@@ -12,6 +12,7 @@ type Credentials struct {
 	Password string    `json:"password,omitempty"` // as earlier versions of Landfall stored it: not sealed
 	Token    []byte    `json:"token,omitempty"`    // password or token, sealed
 	TokenSet time.Time `json:"token_set,omitzero"` // when it was stored
+	App      bool      `json:"app,omitempty"`      // without a token: as the GitHub App that is connected
 }
 
 // SetCredentials stores how an app's repository is reached.

@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/connect"
 	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/store"
 )
@@ -80,6 +82,10 @@ func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 	get("/runs/:id", s.showing(run))
 	get("/apps/:app/import", s.showing(askArchive))
 	post("/apps/:app/import", s.showing(importRelease))
+	get(connect.Path, s.showing(gitHub))
+	post(connect.Path+"/connect", s.doing(action{do: beginGitHub}))
+	get(connect.BeginPath+":id", s.showing(connectGitHub))
+	get(connect.FinishPath, s.showing(connectedGitHub))
 	for path, a := range actions() {
 		get(path, s.showing(a.confirm))
 		post(path, s.doing(a))
@@ -132,6 +138,8 @@ type view struct {
 	crumbs []crumb // the way to it
 	data   any
 	status int // 0: 200
+
+	formTo string // the origin of another server to which a form leads; empty: none does
 
 	follow time.Duration // how often it is looked at again while it is followed; 0: nothing more comes
 	tail   *tail
@@ -237,6 +245,10 @@ func (s *site) write(w http.ResponseWriter, in *request, v *view) {
 	var text bytes.Buffer
 	if err == nil {
 		err = p.ExecuteTemplate(&text, "layout", f)
+	}
+	if v.formTo != "" {
+		policy := w.Header().Get(securityPolicy)
+		w.Header().Set(securityPolicy, strings.Replace(policy, "form-action 'self'", "form-action 'self' "+v.formTo, 1))
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Vary", "Accept, Cookie")

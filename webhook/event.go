@@ -24,6 +24,9 @@ type Event struct {
 
 	Command       *landfall.Command // without ID, Repository, Apps, Delivery and Received
 	CommentChange *CommentChange
+
+	// Installation says that an installation of the GitHub App changed: what the App may do, or where.
+	Installation bool
 }
 
 // Parse returns what a payload asks for, with Event and Decision of its delivery set, and only Repository where the
@@ -42,6 +45,8 @@ func Parse(event string, payload []byte) (Event, error) {
 		intake, err = parseIssueComment(payload)
 	case "ping":
 		intake, err = parsePing(payload)
+	case "installation", "installation_repositories":
+		intake, err = parseInstallation(event, payload)
 	default:
 		intake.Delivery.Repository, err = repositoryOf(event, payload)
 		intake.Delivery.Decision = fmt.Sprintf("Event %s is not one that Landfall acts on.", event)

@@ -35,9 +35,9 @@ const (
 
 // Store keeps deliveries.
 type Store interface {
-	// Secret returns the secret of a hook; "" stands for the installation's own. NotFound when there is no such hook.
-	// With an empty secret everything is refused.
-	Secret(ctx context.Context, hook string) (string, error)
+	// Secrets returns the secrets of a hook, each of which counts unless it is empty; "" stands for the installation's
+	// own hook. NotFound when there is no such hook.
+	Secrets(ctx context.Context, hook string) ([]string, error)
 
 	// Accept stores the delivery and its consequences in one transaction. It acts only on apps for which the delivery's
 	// hook was made and whose repository the event names: by its ID once that is bound, else by Repository.Matches; the
@@ -68,7 +68,7 @@ type Handler struct {
 	BodyTimeout time.Duration // how long a body may take to arrive; 0: BodyTimeout
 
 	memory  budget
-	secrets sync.Map // of hooks, as last read; Accept compares them with the stored ones
+	secrets sync.Map // the last good one of each hook; Accept compares it with the stored ones
 }
 
 // Decision says what happened to a delivery.

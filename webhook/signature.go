@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -37,23 +38,26 @@ func (h *Handler) verify(ctx context.Context, hook string, buffer *bodyBuffer, s
 	if tried && isSigned(kept, buffer, signature) {
 		return buffer.bytes(), kept, nil
 	}
-	secret, err = h.Store.Secret(ctx, hook)
-	switch {
-	case err != nil && landfall.KindOf(err) != landfall.NotFound:
+	all, err := h.Store.Secrets(ctx, hook)
+	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return nil, "", storeDown(err)
-	case err == nil && secret == "":
+	}
+	all = slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
+	if err == nil && len(all) == 0 {
 		err = errors.New("the hook has no secret")
 	}
 	if err != nil {
-		isSigned(rand.Text(), buffer, signature)
+		all = []string{rand.Text()}
 	}
-	if err != nil || tried && secret == kept || !isSigned(secret, buffer, signature) {
-		return nil, "", &refusal{
-			status: http.StatusUnauthorized, detail: "the signature does not match the webhook's secret", cause: err,
+	for _, secret := range all {
+		if (!tried || secret != kept) && isSigned(secret, buffer, signature) && err == nil {
+			h.secrets.Store(hook, secret) // only for existing hooks, so no stranger can fill the memory
+			return buffer.bytes(), secret, nil
 		}
 	}
-	h.secrets.Store(hook, secret) // only for existing hooks, so no stranger can fill the memory
-	return buffer.bytes(), secret, nil
+	return nil, "", &refusal{
+		status: http.StatusUnauthorized, detail: "the signature does not match the webhook's secret", cause: err,
+	}
 }
 
 // isSigned reports whether a signature is that of the body in the buffer with a secret.

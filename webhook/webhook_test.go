@@ -44,14 +44,14 @@ type memory struct {
 	down    map[string]error // what a method returns, by its name
 }
 
-func (m *memory) Secret(_ context.Context, hook string) (string, error) {
+func (m *memory) Secrets(_ context.Context, hook string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, ok := m.secrets[hook]
 	if !ok {
-		return "", &landfall.Error{Kind: landfall.NotFound}
+		return nil, &landfall.Error{Kind: landfall.NotFound}
 	}
-	return s, m.down["Secret"]
+	return []string{s}, m.down["Secret"]
 }
 
 func (m *memory) Accept(_ context.Context, intake webhook.Event) (landfall.Delivery, bool, error) {

@@ -31,7 +31,7 @@ type Status struct {
 type NewApp struct {
 	Name       string `json:"name" minLength:"3" maxLength:"40" example:"shop"`
 	Namespace  string `json:"namespace,omitempty" doc:"default: default"`
-	Repository string `json:"repository,omitempty" doc:"clone address; empty: the built-in remote is the repository"`
+	Repository string `json:"repository,omitempty" doc:"clone address, or OWNER/NAME of a repository that the GitHub App reaches; empty: the built-in remote is the repository"`
 	Branch     string `json:"branch,omitempty" doc:"production branch; empty: the remote's HEAD, or the first branch pushed"`
 	Specs      string `json:"specs,omitempty" doc:"folder of the spec files; empty: specs"`
 	Folder     string `json:"folder,omitempty" doc:"the app's folder in its repository; empty: the root"`
@@ -82,8 +82,9 @@ type App struct {
 	Deleted    time.Time              `json:"deleted,omitzero"`
 	Hook       *Hook                  `json:"hook,omitempty" doc:"the webhook for its repository; where one app is shown"`
 	TokenSet   time.Time              `json:"repository_token_set,omitzero" doc:"when the password or token for its repository was stored; where one app is shown"`
+	GitHubApp  bool                   `json:"github_app,omitempty" doc:"its repository is reached as the GitHub App; where one app is shown"`
 	Notes      []string               `json:"notes,omitempty" doc:"in the answer to a move of live: which triggers lead nowhere"`
-	Problems   []string               `json:"problems,omitempty" doc:"what the forge does not let us do at its repository; where one app is shown"`
+	Problems   []string               `json:"problems,omitempty" doc:"what hinders us at its repository; where one app is shown"`
 }
 
 // Hook is the webhook that was made for one repository.

@@ -534,7 +534,11 @@ func (s *Server) listInstallations(c call) reply {
 	defer s.mu.Unlock()
 	all := []map[string]any{}
 	for _, i := range s.apps.installations {
-		all = append(all, s.installationObject(c, i))
+		object := s.installationObject(c, i)
+		if owner, ok := object["account"].(map[string]any); ok { // by the description it is a user and an enterprise at once
+			owner["name"], owner["slug"], owner["created_at"], owner["updated_at"] = i.Account, i.Account, nil, nil
+		}
+		all = append(all, object)
 	}
 	return s.page(c, all)
 }

@@ -213,6 +213,11 @@ func TestInstallationTokens(t *testing.T) {
 		t.Errorf("an App asked who it is and got %d, want 403: it is no user", status)
 	}
 
+	if status, list := send(t, s, app(), http.MethodGet, "app/installations", ""); status != http.StatusOK ||
+		!strings.Contains(fmt.Sprint(list), "login:harbor") {
+		t.Errorf("got %d %v, want the installation", status, list)
+	}
+
 	s.Advance(61 * time.Minute)
 	if status := post(all, "harbor/shop"+comment, text); status != http.StatusUnauthorized {
 		t.Errorf("after an hour: got %d, want 401", status)

@@ -37,6 +37,8 @@ type Rule struct {
 	Status   int           // answer nothing else
 	Silent   bool          // answer nothing at all
 	Password string        // of any user; empty: to everybody
+	// whether it is given to who has a password, of any user; nil: Password says it
+	Admits func(repository, password string) bool
 	hold     chan struct{} // answer after it is closed
 }
 
@@ -86,7 +88,7 @@ func (f *Forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case rule.Status != 0:
 		http.Error(w, http.StatusText(rule.Status), rule.Status)
-	case rule.Password != password && rule.Password != "":
+	case rule.Password != password && rule.Password != "" || rule.Admits != nil && !rule.Admits(name, password):
 		w.Header().Set("WWW-Authenticate", `Basic realm="GitHub"`)
 		http.Error(w, "Repository not found.", http.StatusUnauthorized)
 	default:

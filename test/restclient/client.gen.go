@@ -92,9 +92,12 @@ type App struct {
 	Created time.Time  `json:"created"`
 	Deleted *time.Time `json:"deleted,omitempty"`
 	Folder  *string    `json:"folder,omitempty"`
-	Held    bool       `json:"held"`
-	Hook    *Hook      `json:"hook,omitempty"`
-	Id      string     `json:"id"`
+
+	// GithubApp its repository is reached as the GitHub App; where one app is shown
+	GithubApp *bool  `json:"github_app,omitempty"`
+	Held      bool   `json:"held"`
+	Hook      *Hook  `json:"hook,omitempty"`
+	Id        string `json:"id"`
 
 	// KeepFiles for how long after a release was live open pages get its files; 0: never
 	KeepFiles string `json:"keep_files"`
@@ -111,7 +114,7 @@ type App struct {
 	// Previous what a rollback would make live; where one app is shown
 	Previous *string `json:"previous,omitempty"`
 
-	// Problems what the forge does not let us do at its repository; where one app is shown
+	// Problems what hinders us at its repository; where one app is shown
 	Problems *[]string     `json:"problems"`
 	Release  ReleasePolicy `json:"release"`
 
@@ -339,7 +342,7 @@ type NewApp struct {
 	// Previews who sees releases that are not live; default: public
 	Previews *NewAppPreviews `json:"previews,omitempty"`
 
-	// Repository clone address; empty: the built-in remote is the repository
+	// Repository clone address, or OWNER/NAME of a repository that the GitHub App reaches; empty: the built-in remote is the repository
 	Repository *string `json:"repository,omitempty"`
 
 	// Specs folder of the spec files; empty: specs

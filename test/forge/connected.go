@@ -1,0 +1,105 @@
+package forge
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/github/githubtest"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
+)
+
+// NewUnconnectedWorld starts a server that knows where the forge's API is, and has no credentials for it. env are more
+// NAME=VALUE settings.
+func NewUnconnectedWorld(t testing.TB, env ...string) *World {
+	t.Helper()
+	d, err := Description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, api := New(t), githubtest.New(t, d, APIToken)
+	api.Pages(f.Address)
+	hosts := strings.TrimPrefix(f.Address, "http://") + "," +
+		strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/")
+	return &World{Forge: f, API: api, Site: site.New(t, append([]string{
+		"LANDFALL_GITHUB_API=" + api.URL, "LANDFALL_ALLOWED_HOSTS=" + hosts}, env...)...)}
+}
+
+// Private makes an empty repository that the forge gives only to who has a token for it.
+func (w *World) Private(name string) *Hosted {
+	w.T.Helper()
+	h := w.Host(w.T, name)
+	w.Rule(name, Rule{Admits: w.API.Admits})
+	return h
+}
+
+// AppHook is where GitHub delivers to the App, and how it signs.
+func (w *World) AppHook() Hook {
+	return Hook{URL: w.API.App().Manifest.HookAttributes.URL, Secret: w.API.App().WebhookSecret}
+}
+
+// Tells sends a delivery to the App, which must be accepted, and returns the answer.
+func (w *World) Tells(d Delivery) Response {
+	w.T.Helper()
+	got := w.Deliver(w.AppHook(), d)
+	if got.Status != http.StatusAccepted {
+		w.T.Fatalf("a delivery of %s to the App got %d %s, want 202", d.Event, got.Status, got.Detail)
+	}
+	return got
+}
+
+var (
+	formAction    = regexp.MustCompile(`<form method="post" action="([^"]+)">`)
+	manifestField = regexp.MustCompile(`name="manifest" value="([^"]+)"`)
+)
+
+// Connect connects a GitHub App, as an administrator does with the command line and a browser, and returns the last
+// page.
+func (w *World) Connect() site.Page {
+	w.T.Helper()
+	out, code := w.Run(w.T.TempDir(), "github", "connect", "--no-wait", "-o", "json")
+	if code != 0 {
+		w.T.Fatalf("github connect got the exit code %d:\n%s", code, out)
+	}
+	begun := testkit.Decode[client.GitHubConnection](w.T, []byte(out[strings.Index(out, "{"):]))
+	page := w.ReadAs(begun.URL)
+	forms := formAction.FindAllStringSubmatch(page.Body, -1)
+	manifest := manifestField.FindStringSubmatch(page.Body)
+	if page.Status != http.StatusOK || len(forms) == 0 || manifest == nil {
+		w.T.Fatalf("the page answers %d without the form:\n%s", page.Status, page.Body)
+	}
+	action := html.UnescapeString(forms[len(forms)-1][1])
+	to, err := url.Parse(action)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+
+		to.Scheme+"://"+to.Host) {
+		w.T.Errorf("the policy of the page is %q, and a browser would not send its form to %s", policy, to.Host)
+	}
+	browser := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := browser.PostForm(action, url.Values{"manifest": {html.UnescapeString(manifest[1])}})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	answer.Body.Close()
+	back := answer.Header.Get("Location")
+	if answer.StatusCode != http.StatusFound {
+		w.T.Fatalf("GitHub answered %d to the manifest, want that it sends the person back", answer.StatusCode)
+	}
+	return w.ReadAs(back)
+}
+
+// Installed returns what GitHub delivers when an installation of the App changed.
+func Installed(t testing.TB, action, account string) Delivery {
+	t.Helper()
+	return Delivery{ID: fmt.Sprintf("installation-%s-%s", action, account), Event: "installation",
+		Body: testkit.Encode(t, map[string]any{"action": action,
+			"installation": map[string]any{"id": 1, "account": map[string]any{"login": account}}})}
+}
