@@ -296,7 +296,7 @@ func (s *Server) admit(c call) *reply {
 			s.problems = append(s.problems, operation+" was sent with credentials, and needs none")
 		}
 		return nil
-	case asApp(c.Route.Path):
+	case asApp(c.Route.Path) && (s.apps.app != nil || bearer != s.token): // which stands for an App while there is none
 		return s.admitApp(bearer, no)
 	case bearer == s.token:
 		return nil
