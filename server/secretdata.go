@@ -25,7 +25,11 @@ func (s *state) openSecrets(ctx context.Context) (*secret.Keeper, error) {
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return nil, err
 	}
-	needed := err == nil
+	connected, err := s.db.HasGitHubApp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	needed := newest.Unit.Name != "" || connected
 	key, err := s.readSecretKey(!needed && s.config.Every)
 	if err != nil {
 		return nil, err
@@ -39,6 +43,9 @@ func (s *state) openSecrets(ctx context.Context) (*secret.Keeper, error) {
 			"is not set, %s has no %s, and there are secrets that only their key opens; put the file back in its place, or set "+
 				"LANDFALL_SECRET_KEY_FILE. If the key is lost, give a new one (age-keygen makes them), and set each secret again",
 			s.config.Data, secretKeyFile)
+	}
+	if newest.Unit.Name == "" {
+		return key, nil
 	}
 	content, err := secret.ReadContent(newest.Content)
 	if err == nil {

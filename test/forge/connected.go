@@ -1,15 +1,16 @@
 package forge
 
 import (
+	"bufio"
 	"fmt"
 	"html"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/github/githubtest"
 	"landfall.dev/landfall/test/site"
 	"landfall.dev/landfall/test/testkit"
@@ -59,16 +60,43 @@ var (
 	manifestField = regexp.MustCompile(`name="manifest" value="([^"]+)"`)
 )
 
-// Connect connects a GitHub App, as an administrator does with the command line and a browser, and returns the last
-// page.
-func (w *World) Connect() site.Page {
+// Connect connects a GitHub App, as an administrator does with the command line and a browser. It returns the last page,
+// and what the command printed.
+func (w *World) Connect() (last site.Page, printed string) {
 	w.T.Helper()
-	out, code := w.Run(w.T.TempDir(), "github", "connect", "--no-wait", "-o", "json")
-	if code != 0 {
-		w.T.Fatalf("github connect got the exit code %d:\n%s", code, out)
+	cmd := exec.Command(testkit.Must(site.Binary())(w.T), "github", "connect", "--organization", "harbor")
+	cmd.Env = site.Environ("LANDFALL_SERVER="+w.URL, "LANDFALL_TOKEN="+w.Token)
+	var out strings.Builder
+	cmd.Stdout = &out
+	says := bufio.NewReader(testkit.Must(cmd.StderrPipe())(w.T))
+	if err := cmd.Start(); err != nil {
+		w.T.Fatal(err)
 	}
-	begun := testkit.Decode[client.GitHubConnection](w.T, []byte(out[strings.Index(out, "{"):]))
-	page := w.ReadAs(begun.URL)
+	defer func() {
+		if err := cmd.Wait(); err != nil {
+			w.T.Errorf("github connect: %v", err)
+		}
+		printed = out.String()
+	}()
+	begun := ""
+	for begun == "" {
+		line, err := says.ReadString('\n')
+		if err != nil {
+			w.T.Fatalf("github connect says no address to open (%v)", err)
+		}
+		if found := opened.FindStringSubmatch(line); found != nil {
+			begun = found[1]
+		}
+	}
+	return w.click(begun), ""
+}
+
+var opened = regexp.MustCompile(`^Open (\S+) and let GitHub make the App`)
+
+// click opens the page of a connection, and lets GitHub make the App. It returns the page to which GitHub leads back.
+func (w *World) click(begun string) site.Page {
+	w.T.Helper()
+	page := w.ReadAs(begun)
 	forms := formAction.FindAllStringSubmatch(page.Body, -1)
 	manifest := manifestField.FindStringSubmatch(page.Body)
 	if page.Status != http.StatusOK || len(forms) == 0 || manifest == nil {

@@ -34,12 +34,12 @@ type Forge struct {
 
 // Rule says how a repository is given.
 type Rule struct {
-	Status   int           // answer nothing else
-	Silent   bool          // answer nothing at all
-	Password string        // of any user; empty: to everybody
+	Status   int    // answer nothing else
+	Silent   bool   // answer nothing at all
+	Password string // of any user; empty: to everybody
 	// whether it is given to who has a password, of any user; nil: Password says it
 	Admits func(repository, password string) bool
-	hold     chan struct{} // answer after it is closed
+	hold   chan struct{} // answer after it is closed
 }
 
 // New starts a forge, which ends with the test.

@@ -22,8 +22,9 @@ func TestConnectGitHub(t *testing.T) {
 	if code != 3 || !strings.Contains(out, "landfall github connect") {
 		t.Errorf("an app by OWNER/NAME got %d %s, want that GitHub is to be connected first", code, out)
 	}
-	page := w.Connect()
+	page, printed := w.Connect()
 	testkit.Contains(t, site.Told{page.Body}, githubtest.Slug+" is connected", "/installations/new")
+	testkit.Contains(t, site.Told{printed}, githubtest.Slug, "harbor", "/installations/new")
 	app := w.API.App()
 	for name, level := range map[string]string{"contents": "read", "metadata": "read", "statuses": "write",
 		"administration": "", "issues": "read"} {
@@ -119,6 +120,13 @@ func TestConnectGitHub(t *testing.T) {
 		forge.WantEnds(t, w, "shop", six, landfall.RunError, "does not accept the key")
 		testkit.Contains(t, site.Told{w.Landfall("github", "show")}, "does not accept the key")
 	})
+
+	// S12: neither a token nor the App's secrets are in the log
+	for _, secret := range []string{"ghs_", "PRIVATE KEY", w.AppHook().Secret} {
+		if strings.Contains(w.Log.String(), secret) {
+			t.Errorf("the server's log has %q", secret)
+		}
+	}
 
 	t.Run("disconnected", func(t *testing.T) {
 		w := w.In(t)
