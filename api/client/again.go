@@ -23,6 +23,8 @@ func Makes(path string) bool {
 	switch last := elements[len(elements)-1]; len(elements) {
 	case 1:
 		return slices.Contains([]string{"apps", "executions", "function-tags", "jobs", "tokens", "uploads", "webhooks"}, last)
+	case 2:
+		return elements[0] == "github" && last == "connections"
 	case 3: // a function, a package or an app, and what it has
 		return last == "versions" || last == "aliases" && elements[0] == "functions" || last == "canaries"
 	}
