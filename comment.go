@@ -34,6 +34,7 @@ type AppReport struct {
 	Reason        string    // of that run
 	Commit        CommitSHA // the pull request's head
 	Run           string    // address of the run
+	RunID         string
 	Release       string    // address of its release; empty while there is none, and when it has expired
 	Preview       string    // address that follows the pull request; empty while there is none
 	PreviewCommit CommitSHA // the commit whose release answers there

@@ -28,6 +28,7 @@ type Group struct {
 	// Canaries are those that the commit declares. They begin when a release of it becomes live by a push.
 	Canaries []DeclaredCanary
 	Created  time.Time
+	Fork     int         // the number of the pull request from another repository whose run made it; 0: none
 	Units    []GroupUnit // in the order of UnitKinds, then by name; nil in lists that did not ask for them
 }
 

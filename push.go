@@ -18,7 +18,7 @@ type Push struct {
 	ID       int64 // assigned when it is stored, ascending in order of acceptance
 	App      string
 	Source   PushSource
-	Ref      RefName   // refs/heads/…, refs/tags/…; for an apply, the ref that carried the commit
+	Ref      RefName   // refs/heads/…, refs/tags/…, PullRef of a fork's; for an apply, the ref that carried the commit
 	Before   CommitSHA // what the reference named before; zero when it is new
 	After    CommitSHA // what it names now, peeled to a commit if the receiver can peel; zero when it was deleted
 	Forced   bool      // the sender says that history was rewritten
@@ -38,6 +38,9 @@ type Push struct {
 
 // Deleted reports whether the push removed its reference.
 func (p Push) Deleted() bool { return p.After.IsZero() }
+
+// OfFork reports whether the push moved a pull request whose head is in another repository.
+func (p Push) OfFork() bool { return p.PullRequest != nil && p.PullRequest.Fork }
 
 // ApplyRequest is what `spec version apply` sends beside the commit.
 type ApplyRequest struct {
@@ -69,5 +72,5 @@ type PullRequest struct {
 	Number int    `json:"number"`
 	Base   string `json:"base"` // base branch
 	Closed bool   `json:"closed,omitempty"`
-	Fork   bool   `json:"fork,omitempty"` // its head is in another repository: it is recorded and never fetched
+	Fork   bool   `json:"fork,omitempty"` // its head is in another repository: it waits for approval
 }

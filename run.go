@@ -5,7 +5,8 @@ import "time"
 // RunState is where a run stands.
 type RunState string
 
-// A run is queued, then running (and waiting while it needs approval), and ends in exactly one of the final states.
+// A run is queued, then running, and ends in exactly one of the final states. A run of a fork's commit waits for
+// approval before it is queued.
 const (
 	RunQueued     RunState = "queued"
 	RunRunning    RunState = "running"
@@ -16,6 +17,8 @@ const (
 	RunSuperseded RunState = "superseded"
 	RunSkipped    RunState = "skipped"
 	RunCancelled  RunState = "cancelled"
+	RunDeclined   RunState = "declined" // a person decided that the fork's commit is not built
+	RunExpired    RunState = "expired"  // nobody approved the fork's commit in time
 )
 
 // Final reports whether a run in this state is over.
@@ -23,7 +26,8 @@ func (s RunState) Final() bool {
 	switch s {
 	case RunQueued, RunRunning, RunWaiting:
 		return false
-	case RunSucceeded, RunFailed, RunError, RunSuperseded, RunSkipped, RunCancelled:
+	case RunSucceeded, RunFailed, RunError, RunSuperseded, RunSkipped, RunCancelled, RunDeclined,
+		RunExpired:
 		return true
 	}
 	return false
@@ -68,7 +72,17 @@ type Run struct {
 	Started  time.Time
 	Finished time.Time
 	Stats    RunStats
-	Change   int64 // the change (App.Changed) after which the run's release is shown; 0: none
+	Change   int64     // the change (App.Changed) after which the run's release is shown; 0: none
+	Fork     int       // the number of the pull request from another repository to which the commit belongs; 0: none
+	Approval *Approval // of a fork's commit; nil: it was not approved
+}
+
+// Ready returns when the run could be worked on first: when it was made, or approved.
+func (r Run) Ready() time.Time {
+	if r.Approval != nil && r.Approval.At.After(r.Created) {
+		return r.Approval.At
+	}
+	return r.Created
 }
 
 // RunStats is what a run did, for people.

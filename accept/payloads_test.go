@@ -72,11 +72,6 @@ func (p published) runs(t *testing.T, repository int64) bool {
 		Ref        string `json:"ref"`
 		After      string `json:"after"`
 		Repository named  `json:"repository"`
-		Pull       struct {
-			Head struct {
-				Repo *named `json:"repo"`
-			} `json:"head"`
-		} `json:"pull_request"`
 	}
 	if p.event != "push" && p.event != "pull_request" {
 		return false
@@ -87,8 +82,7 @@ func (p published) runs(t *testing.T, repository int64) bool {
 	if p.event == "push" {
 		return of.Repository.ID == repository && strings.Trim(of.After, "0") != ""
 	}
-	return of.Repository.ID == repository && slices.Contains([]string{"opened", "reopened", "synchronize"}, of.Action) &&
-		of.Pull.Head.Repo != nil && of.Pull.Head.Repo.ID == repository
+	return of.Repository.ID == repository && slices.Contains([]string{"opened", "reopened", "synchronize"}, of.Action)
 }
 
 // Every payload that GitHub publishes is accepted at once by both doors, the hook of one repository and that of the

@@ -292,8 +292,12 @@ func pushOf(event webhook.Event) (landfall.Push, bool) {
 		push := *event.Push
 		push.Delivery = event.Delivery.ID
 		return push, true
-	case pull != nil && !pull.Fork && !pull.Closed:
-		return landfall.Push{Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Delivery: event.Delivery.ID},
+	case pull != nil && !pull.Closed:
+		ref := pull.Head
+		if pull.Fork {
+			ref = landfall.PullRef(pull.Number)
+		}
+		return landfall.Push{Source: landfall.FromWebhook, Ref: ref, After: pull.Commit, Delivery: event.Delivery.ID},
 			true
 	}
 	return landfall.Push{}, false
@@ -313,15 +317,15 @@ func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App
 	return r.Acceptor.Accept(ctx, tx, push)
 }
 
-// pullRequest records a pull request, and gives its head a release, unless the head is in another repository: nothing
-// of that is fetched, built or run.
+// pullRequest records a pull request, and gives its head a release. When the head is in another repository, nothing of
+// it is fetched, built or run before a person has approved it.
 func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest,
 	event webhook.Event) (string, error) {
 	now := r.Now()
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
 		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed},
 		now)
-	if err != nil || pull.Fork {
+	if err != nil {
 		return "", err
 	}
 	commented, err := r.Runs.CommentsEnabled(ctx, tx, app)
@@ -332,6 +336,9 @@ func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app land
 		if err := tx.WantComment(ctx, app.GitHub, pull.Number, now); err != nil {
 			return "", err
 		}
+	}
+	if pull.Fork {
+		return r.fork(ctx, tx, app, pull, event)
 	}
 	by := deploy.Mover{Actor: pull.Actor, Reason: fmt.Sprintf("pull request %d", pull.Number), At: now}
 	branch, _ := pull.Head.Branch()

@@ -155,6 +155,9 @@ func rows() []row {
 		{id: "run-log", scope: read, says: "data: {", lost: []string{"id"}},
 		{id: "run-files", scope: read, says: `"items":[`, lost: []string{"id"}},
 		{id: "retry-run", scope: deploying, says: `"state":"queued"`, lost: []string{"id"}},
+		{id: "approve-run", scope: deploying, with: "id=" + waitingRun, says: `"by":"`, lost: []string{"id"}},
+		{id: "decline-run", scope: deploying, with: "id=" + waitingRun, body: `{"reason":"no"}`, says: `"state":"declined"`,
+			lost: []string{"id"}},
 		{id: "cancel-run", scope: deploying, with: "id=" + queuedRun, says: `"state":"cancelled"`, lost: []string{"id"}},
 
 		// Functions and packages, their versions, aliases and executions.

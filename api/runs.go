@@ -34,6 +34,7 @@ func (a *api) registerRuns(h huma.API) {
 	registerOn(a, h, reading("run-log", "/runs/{id}/log", "The log as server-sent events, until the run is over"),
 		a.runLog)
 	registerOn(a, h, deploying("retry-run", http.MethodPost, "/runs/{id}/retry", "Run the commit again"), a.retryRun)
+	a.registerApprovals(h)
 	registerOn(a, h, deploying("cancel-run", http.MethodPost, "/runs/{id}/cancel", "End an unfinished run"), a.cancelRun)
 }
 
@@ -47,7 +48,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 	Paging
 	App    string `query:"app" doc:"name of the app; empty: all"`
 	Branch string `query:"branch" doc:"only runs of this branch"`
-	State  string `query:"state" enum:"queued,running,waiting,succeeded,failed,error,superseded,skipped,cancelled" doc:"only runs in this state"`
+	State  string `query:"state" enum:"queued,running,waiting,succeeded,failed,error,superseded,skipped,cancelled,declined,expired" doc:"only runs in this state"`
 }) (*body[page[client.Run]], error) {
 	var appID string
 	if in.App == "" {
@@ -89,7 +90,8 @@ func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run 
 	r = a.Runs.View(ctx, r)
 	c := client.Run{
 		ID: r.ID, App: app, Commit: r.Commit, Branch: r.Branch, State: r.State, Step: r.Step, Reason: r.Reason, UID: r.UID,
-		Release: r.Release, Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats,
+		Release: r.Release, Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats, Fork: r.Fork,
+		Approval: r.Approval,
 	}
 	if r.Release != "" || !r.State.Final() {
 		c.URL = a.ReleaseURL(app, r.UID)

@@ -44,6 +44,7 @@ const (
 	executionID = "7d0c6c1e-3a0f-4a43-9f39-0b1f6f5b8c11"
 	deadID      = "0f1e2d3c-3a0f-4a43-9f39-0b1f6f5b8c11"
 	queuedRun   = "queued-run"
+	waitingRun  = "waiting-run"
 	jobID       = "0b1f6f5b-3a0f-4a43-9f39-7d0c6c1e8c11" // of a job and of a webhook
 )
 
@@ -327,6 +328,7 @@ func (w *world) makeRecords() {
 			ID: queuedRun, App: shopID, Commit: landfall.CommitSHA(strings.Repeat("e", 40)), Branch: "draft",
 			State: landfall.RunQueued, UID: "eeeeeeee", Created: time.Now(),
 		}
+		err = errors.Join(err, fork(ctx, tx))
 		for _, id := range []landfall.UnitID{{Kind: landfall.FunctionUnit, Name: "unneeded"},
 			{Kind: landfall.PackageUnit, Name: "unneeded-pkg"}, {Kind: landfall.EnvironmentUnit, Name: "unneeded-env"}} {
 			err = errors.Join(err, idle(ctx, tx, shopID, id))
@@ -339,6 +341,16 @@ func (w *world) makeRecords() {
 		err = errors.Join(err, paced(ctx, tx))
 		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done, dead}), tx.CreateRun(ctx, waits))
 	})
+}
+
+// fork makes a run of the shop that waits for approval.
+func fork(ctx context.Context, tx *store.Tx) error {
+	commit := landfall.CommitSHA(strings.Repeat("f", 40))
+	push, err := tx.CreatePush(ctx, landfall.Push{App: shopID, Ref: landfall.PullRef(7), After: commit,
+		PullRequest: &landfall.PullRequest{Number: 7, Base: "main", Fork: true}})
+	return errors.Join(err, tx.SetHead(ctx, push), tx.CreateRun(ctx, landfall.Run{ID: waitingRun, App: shopID,
+		Commit: commit, Branch: landfall.ForkBranch(7), State: landfall.RunWaiting, UID: "ffffffff", Created: time.Now(), Fork: 7,
+	}), tx.AddRunRef(ctx, waitingRun, push))
 }
 
 // paced makes a function of the shop with two aliases, of which a canary moves one to the second version.
@@ -413,11 +425,11 @@ func (w *world) wordsOf(archive string) *strings.Replacer {
 	releases := testkit.Must(w.db.Releases(ctx, shopID))(w.t) // the newest first
 	runs := testkit.Must(w.db.Runs(ctx, shopID, time.Time{}, 10))(w.t)
 	heads := testkit.Must(w.repos.Heads(ctx, shopID))(w.t)
-	if len(releases) != 4 || releases[3].Expired.IsZero() || len(runs) != 3 {
-		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and three",
+	if len(releases) != 4 || releases[3].Expired.IsZero() || len(runs) != 4 {
+		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and four",
 			releases, runs)
 	}
 	connection, state := w.connectApp()
-	return strings.NewReplacer("CONNECTION", connection, "STATE", state, "ARCHIVE", archive, "PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[1].ID,
+	return strings.NewReplacer("CONNECTION", connection, "STATE", state, "ARCHIVE", archive, "PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[2].ID,
 		"DRAFT", string(heads["refs/landfall/apply/abcdefgh"]))
 }

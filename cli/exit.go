@@ -49,7 +49,7 @@ func runError(run client.Run) error {
 		}
 	case landfall.RunSuperseded:
 		kind = landfall.Conflict
-	case landfall.RunCancelled:
+	case landfall.RunCancelled, landfall.RunDeclined, landfall.RunExpired:
 		kind = landfall.Canceled
 	case landfall.RunError, landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:
 	}

@@ -20,7 +20,7 @@ func (c *Call) runCommand() *cobra.Command {
 		c.runList(),
 		c.get("show ID", "Show one run with its steps, changes and reports",
 			"landfall run show 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f", c.runShow), c.runLogs(),
-		c.runRetry(),
+		c.runRetry(), c.runApprove(), c.runDecline(),
 		c.get("cancel ID", "End an unfinished run", "landfall run cancel 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
 			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return ask(ctx, cl, http.MethodPost, runPath(in["id"])+"/cancel", nil, c.showRun)
@@ -51,7 +51,7 @@ func (c *Call) runList() *cobra.Command {
 				return Invalid("--limit is %d; right would be a number of runs, or 0 for all", limit)
 			}
 			if err := oneOf("state", state, "queued", "running", "waiting", "succeeded", "failed", "error", "superseded",
-				"skipped", "cancelled"); err != nil {
+				"skipped", "cancelled", "declined", "expired"); err != nil {
 				return err
 			}
 			query := queryOf(map[string]string{"app": in["app"], "branch": branch, "state": state})
@@ -63,7 +63,8 @@ func (c *Call) runList() *cobra.Command {
 		})
 	cmd.Flags().StringVar(&branch, "branch", "", "only runs of this branch")
 	cmd.Flags().StringVar(&state, "state", "",
-		"only runs in this state: queued, running, succeeded, failed, error, superseded, skipped, cancelled")
+		"only runs in this state: queued, running, waiting (for approval), succeeded, failed, error, superseded, skipped, "+
+			"cancelled, declined, expired")
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
 	return cmd
 }
@@ -82,6 +83,12 @@ func (c *Call) showRun(r client.Run) error {
 		t.field("state", string(r.State))
 		t.field("step", string(r.Step))
 		t.field("reason", r.Reason)
+		if r.Fork != 0 {
+			t.field("pull request", fmt.Sprintf("%d, of a fork", r.Fork))
+		}
+		if r.Approval != nil {
+			t.field("approved", r.Approval.String())
+		}
 		t.field("release", string(r.Release))
 		t.field("url", r.URL)
 		t.field("created", Local(r.Created))

@@ -94,10 +94,23 @@ func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	switch {
 	case app.State == landfall.RunSucceeded:
 		b.WriteString(changes(app, rows))
+	case app.State == landfall.RunWaiting:
+		b.WriteString(approval(app))
 	case app.Reason != "":
 		b.WriteString("\n" + lines(app.Reason, min(maxReasonLines, rows+1)) + "\n")
 	}
 	return b.String()
+}
+
+// approval says how the commit of a fork is approved.
+func approval(app landfall.AppReport) string {
+	return "\nThis pull request comes from another repository: nothing of it is fetched, built or run before a person " +
+		"with write access approves the commit " + app.Commit.Short() + ", in one of these ways:\n" +
+		"- the button on the page of the run\n" +
+		"- the label `" + landfall.ApprovalLabel + "` on this pull request\n" +
+		"- `landfall run approve " + app.RunID + "`\n" +
+		"\nIt then runs without secrets and without a network. Without an approval it ends after " +
+		countNoun(int(landfall.ApprovalWait/(24*time.Hour)), "day") + ".\n"
 }
 
 // headline returns the state of an app in a few words.
@@ -128,6 +141,10 @@ func headline(app landfall.AppReport, closed bool) string {
 		return "skipped"
 	case landfall.RunCancelled:
 		return "cancelled"
+	case landfall.RunDeclined:
+		return "declined"
+	case landfall.RunExpired:
+		return "expired"
 	}
 	return "nothing was released"
 }

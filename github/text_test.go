@@ -81,6 +81,8 @@ func reports() map[string]landfall.PullRequestReport {
 	superseded := ended(landfall.RunSuperseded, "Superseded by 1a2b3c4")
 	cancelled := ended(landfall.RunCancelled, "Cancelled by admin")
 	cancelled.App = "admin"
+	waiting := ended(landfall.RunWaiting, "")
+	waiting.RunID = "0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f"
 	closed := ended(landfall.RunSucceeded, "Released owf2k7qa")
 	merged := shopReport()
 	merged.App, merged.Preview = "admin", ""
@@ -110,7 +112,9 @@ func reports() map[string]landfall.PullRequestReport {
 	worse.App = "zoo"
 	return map[string]landfall.PullRequestReport{
 		"ready": one(shopReport()), "network": one(network), "contract": one(promise), "several": one(second, shopReport()),
-		"building": one(building),
+		"building": one(building), "waiting": one(waiting),
+		"declined": one(ended(landfall.RunDeclined, "Declined by mira: the build script sends files away")),
+		"expired":  one(ended(landfall.RunExpired, "Expired: nobody approved it within 7 days")),
 		"failed": one(ended(landfall.RunFailed,
 			"the build command of the app ended with exit code 1: npm ERR! missing script: build")),
 		"skipped":   one(ended(landfall.RunSkipped, "only paths of release.skip_paths changed (3 files)")),
@@ -141,7 +145,8 @@ func TestText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// P-008: a comment has the addresses of the previews L-026: units that did not change are counted, and
+			// P-008: a comment has the addresses of the previews L-006: what needs approval, was declined or has expired has
+			// its own text L-007: and what is superseded or cancelled has one, too L-026: units that did not change are counted, and
 			// never listed
 			if got != string(want) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -64,6 +64,9 @@ func (w *Worker) Run(ctx context.Context, duties Duties) error {
 	}
 }
 
+// expireEvery is how often it is looked whether runs have waited for approval too long.
+const expireEvery = time.Minute
+
 // retryEvery is how often a process tries to begin its duties after it could not.
 const retryEvery = 2 * time.Second
 
@@ -113,6 +116,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 				return w.Acceptor.WakeCatchUp(ctx, round, accept.CatchUpEvery)
 			})
 		})
+		sweeps.Go(func() { w.repeat(ctx, expireEvery, w.Acceptor.Runs.ExpireWaiting) })
 		sweeps.Go(func() { w.repeat(ctx, upkeep.CanariesEvery, w.Upkeep.DriveCanaries) })
 		sweeps.Go(func() { w.repeat(ctx, canary.TurnEvery, w.Canaries.Turn) })
 	}

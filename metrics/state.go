@@ -82,7 +82,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(s.unfinished, float64(pulse.Unfinished[state]), string(state))
 	}
 	for _, state := range []landfall.RunState{landfall.RunSucceeded, landfall.RunFailed, landfall.RunError,
-		landfall.RunSuperseded, landfall.RunSkipped, landfall.RunCancelled} {
+		landfall.RunSuperseded, landfall.RunSkipped, landfall.RunCancelled, landfall.RunDeclined,
+		landfall.RunExpired} {
 		counter(s.ended, pulse.Totals.Runs[state], string(state))
 	}
 	gauge(s.oldest, age(pulse.Oldest))

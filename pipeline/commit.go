@@ -37,7 +37,7 @@ func (k storedPlan) commit(ctx context.Context) (landfall.UID, error) {
 	if err != nil {
 		return "", err
 	}
-	took := k.Now().Sub(k.run.Created)
+	took := k.Now().Sub(k.run.Ready())
 	k.meter().Released(took)
 	k.logger.InfoContext(ctx, "release made", "release", k.run.UID, "seconds", took.Seconds())
 	return k.run.UID, nil

@@ -19,12 +19,15 @@ func (r *Runs) CommentsEnabled(ctx context.Context, tx *store.Tx, app landfall.A
 	return r.reports(ctx, tx, app)
 }
 
-// queueComments notes news of a commit for the comments on the open pull requests whose head it is.
-func (r *Runs) queueComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
+// queueComments notes news of a run for the comments on the open pull requests whose head its commit is.
+func (r *Runs) queueComments(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run) error {
 	if enabled, err := r.CommentsEnabled(ctx, tx, app); err != nil || !enabled {
 		return err
 	}
-	numbers, err := tx.PullRequestsAt(ctx, app.ID, commit)
+	if run.Fork != 0 {
+		return tx.WantComment(ctx, app.GitHub, run.Fork, r.Now())
+	}
+	numbers, err := tx.PullRequestsAt(ctx, app.ID, run.Commit)
 	if err != nil {
 		return err
 	}
@@ -126,14 +129,14 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport,
 	bool, error) {
 	s := landfall.AppReport{App: app.Name, Commit: pull.HeadSHA}
-	head, err := r.DB.Head(ctx, app.ID, pull.HeadRef)
+	head, err := r.DB.Head(ctx, app.ID, pull.Ref())
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return s, false, err
 	}
 	if !head.SHA.IsZero() && pull.Open {
 		s.Commit = head.SHA
 	}
-	runs, err := r.DB.RunsOfCommit(ctx, app.ID, s.Commit)
+	runs, err := r.DB.RunsOfFork(ctx, app.ID, s.Commit, pull.ForkNumber())
 	if err != nil {
 		return s, false, err
 	}
@@ -156,8 +159,9 @@ func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullReq
 func (r *Runs) sectionOfRun(ctx context.Context, app landfall.App, pull store.PullRequest, run landfall.Run,
 	s *landfall.AppReport) error {
 	s.State, s.Reason, s.Run, s.Stats = run.State, run.Reason, r.RunURL(run.ID), run.Stats
+	s.RunID = run.ID
 	if run.State.Final() {
-		s.Took = run.Finished.Sub(run.Created)
+		s.Took = run.Finished.Sub(run.Ready())
 	} else {
 		s.Reason = "" // it belongs to an attempt that will be repeated
 	}

@@ -64,7 +64,7 @@ func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, 
 	if err != nil {
 		return err
 	}
-	return r.queueComments(ctx, tx, app, run.Commit)
+	return r.queueComments(ctx, tx, app, run)
 }
 
 // reports reports whether the forge hears about an app.
@@ -82,9 +82,9 @@ func statusOf(s landfall.RunState) landfall.StatusState {
 		return landfall.StatusPending
 	case landfall.RunSucceeded, landfall.RunSkipped:
 		return landfall.StatusSuccess
-	case landfall.RunFailed:
+	case landfall.RunFailed, landfall.RunDeclined:
 		return landfall.StatusFailure
-	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled:
+	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled, landfall.RunExpired:
 		return landfall.StatusError
 	}
 	return landfall.StatusError

@@ -29,11 +29,12 @@ func (r *Runs) RetryIn(ctx context.Context, tx *store.Tx, id, actor string, rebu
 	if err != nil {
 		return "", err
 	}
-	return r.rerun(ctx, tx, run.App, retry{commit: run.Commit, actor: actor, rebuild: rebuild})
+	return r.rerun(ctx, tx, run.App, retry{of: run, commit: run.Commit, actor: actor, rebuild: rebuild})
 }
 
 // retry is a request for a new run of a commit that had one.
 type retry struct {
+	of      landfall.Run // zero: it is made for a group version
 	commit  landfall.CommitSHA
 	actor   string
 	rebuild bool
@@ -46,9 +47,12 @@ func (r *Runs) rerun(ctx context.Context, tx *store.Tx, appID string, of retry) 
 	if err != nil {
 		return "", err
 	}
-	last, err := lastPush(ctx, tx, appID, of.commit)
+	last, err := lastPush(ctx, tx, appID, of.commit, of.of.Fork)
 	if err != nil {
 		return "", err
+	}
+	if last.OfFork() {
+		return r.rerunFork(ctx, tx, app, last, of)
 	}
 	last.App, last.After, last.Actor, last.Accepted = appID, of.commit, of.actor, r.Now()
 	run, err := New(ctx, tx, app, last)
@@ -68,9 +72,9 @@ func (r *Runs) rerun(ctx context.Context, tx *store.Tx, appID string, of retry) 
 }
 
 // lastPush returns the newest push of the runs of a commit. Conflict while one of them is unfinished.
-func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) (last landfall.Push,
-	err error) {
-	runs, err := tx.RunsOfCommit(ctx, appID, commit)
+func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA,
+	fork int) (last landfall.Push, err error) {
+	runs, err := tx.RunsOfFork(ctx, appID, commit, fork)
 	if err != nil {
 		return last, err
 	}
@@ -126,6 +130,10 @@ func (r *Runs) MakeReachable(ctx context.Context, app landfall.App, uid landfall
 		whole, err := deploy.MakeReachable(ctx, tx, app, group, r.Now())
 		if err != nil || whole {
 			return err
+		}
+		if group.Fork != 0 {
+			return landfall.Errorf("runs.MakeReachable", landfall.Conflict, "%s was made of the fork of pull request %d, and "+
+				"is not stored whole any more: a push to the pull request makes it again, once that is approved", uid, group.Fork)
 		}
 		commit, err := tx.CommitOf(ctx, app.ID, uid)
 		if err != nil {

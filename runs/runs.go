@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -41,6 +42,14 @@ func New(ctx context.Context, tx *store.Tx, app landfall.App, push landfall.Push
 		ID: uuid.Must(uuid.NewV7()).String(), App: app.ID, Commit: push.After, Branch: branchOf(app, push),
 		Step: landfall.StepAccept, Created: push.Accepted,
 	}
+	if push.OfFork() {
+		run.Fork = push.PullRequest.Number
+		named := landfall.CommitSHA(fmt.Sprintf("fork %d %s", run.Fork, run.Commit)) // its address is never the branch's
+		run.UID, err = tx.FreeUID(ctx, app.ID, "", func(n int) landfall.UID {
+			return landfall.CommitUID(app.UIDSpace, named, n)
+		})
+		return run, err
+	}
 	if push.Apply != nil && !push.Apply.Clean {
 		run.UID, err = deploy.RandomUID(ctx, tx, app.ID)
 		return run, err
@@ -57,6 +66,9 @@ func branchOf(app landfall.App, push landfall.Push) string {
 	}
 	if branch, ok := push.Ref.Branch(); ok {
 		return branch
+	}
+	if push.OfFork() {
+		return landfall.ForkBranch(push.PullRequest.Number)
 	}
 	tag, _ := push.Ref.Tag()
 	return tag

@@ -8,14 +8,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-const groupColumns = `app, uid, digest, commit_sha, branch, clean, message, actor, policy, created, canaries`
+const groupColumns = `app, uid, digest, commit_sha, branch, clean, message, actor, policy, created, canaries, fork`
 
 func scanGroup(row scanner) (landfall.Group, error) {
 	var g landfall.Group
 	var policy, canaries string
 	var created int64
 	err := row.Scan(&g.App, &g.UID, &g.Digest, &g.Commit, &g.Branch, &g.Clean, &g.Message, &g.Actor, &policy, &created,
-		&canaries)
+		&canaries, &g.Fork)
 	if err != nil {
 		return g, err
 	}
@@ -51,8 +51,8 @@ func (tx *Tx) CreateGroup(ctx context.Context, g landfall.Group, units []GroupUn
 		}
 	}
 	err = tx.exec(ctx, op, `INSERT INTO group_versions (`+groupColumns+
-		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, g.App, g.UID, g.Digest, g.Commit, g.Branch, g.Clean,
-		g.Message, g.Actor, policy, micros(g.Created), string(canaries))
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`, g.App, g.UID, g.Digest, g.Commit, g.Branch, g.Clean,
+		g.Message, g.Actor, policy, micros(g.Created), string(canaries), g.Fork)
 	if err != nil {
 		return err
 	}
@@ -123,10 +123,12 @@ type extraColumns struct {
 // Scan implements scanner.
 func (w extraColumns) Scan(dest ...any) error { return w.scanner.Scan(append(dest, w.more...)...) }
 
-// GroupsOfCommit returns the group versions of a commit, newest first. The first digits of the commit are enough.
+// GroupsOfCommit returns the group versions of a commit, newest first, and those of forks last. The first digits of the
+// commit are enough.
 func (q queries) GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error) {
 	return list(ctx, q, "store.GroupsOfCommit", scanGroup, `SELECT `+groupColumns+` FROM group_versions
-		WHERE app = $1 AND commit_sha >= $2 AND commit_sha < $2 || 'g' ORDER BY created DESC`, app, commit)
+		WHERE app = $1 AND commit_sha >= $2 AND commit_sha < $2 || 'g'
+		ORDER BY CASE WHEN fork = 0 THEN 0 ELSE 1 END, created DESC`, app, commit)
 }
 
 // NeedsCommit reports whether a run on record or a group version of an app is of a commit.

@@ -111,9 +111,11 @@ func (q queries) Head(ctx context.Context, app string, ref landfall.RefName) (He
 	return one(ctx, q, "store.Head", scanHead, `SELECT ref, push, sha FROM heads WHERE app = $1 AND ref = $2`, app, ref)
 }
 
-// Heads returns all heads of an app, deleted references included.
+// Heads returns all heads of an app, deleted references included, and without those of pull requests of forks: they are
+// no references of the app's own.
 func (q queries) Heads(ctx context.Context, app string) ([]Head, error) {
-	return list(ctx, q, "store.Heads", scanHead, `SELECT ref, push, sha FROM heads WHERE app = $1 ORDER BY ref`, app)
+	return list(ctx, q, "store.Heads", scanHead, `SELECT ref, push, sha FROM heads
+		WHERE app = $1 AND ref NOT LIKE 'refs/pull/%' ORDER BY ref`, app)
 }
 
 // HasHeads reports whether anything was ever pushed to an app, deleted references included.
@@ -170,6 +172,22 @@ type PullRequest struct {
 	HeadSHA landfall.CommitSHA
 	Fork    bool
 	Open    bool
+}
+
+// Ref returns the reference whose pushes belong to the pull request.
+func (p PullRequest) Ref() landfall.RefName {
+	if p.Fork {
+		return landfall.PullRef(p.Number)
+	}
+	return p.HeadRef
+}
+
+// ForkNumber returns what Run.Fork is in the runs of the pull request.
+func (p PullRequest) ForkNumber() int {
+	if p.Fork {
+		return p.Number
+	}
+	return 0
 }
 
 const pullColumns = `number, base, head_ref, head_sha, fork, open`

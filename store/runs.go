@@ -9,27 +9,38 @@ import (
 )
 
 const runColumns = `id, app, commit_sha, branch, state, step, reason, uid, release_uid, rebuild, expect, attempt,
-	created, started, finished, stats, change`
+	created, started, finished, stats, change, fork, approval`
 
 func scanRun(row scanner) (landfall.Run, error) {
 	var r landfall.Run
 	var created, started, finished int64
-	var stats string
+	var stats, approval string
 	err := row.Scan(&r.ID, &r.App, &r.Commit, &r.Branch, &r.State, &r.Step, &r.Reason, &r.UID, &r.Release, &r.Rebuild,
-		&r.Expect, &r.Attempt, &created, &started, &finished, &stats, &r.Change)
+		&r.Expect, &r.Attempt, &created, &started, &finished, &stats, &r.Change, &r.Fork,
+		&approval)
 	if err != nil {
 		return r, err
 	}
 	r.Created, r.Started, r.Finished = timeOf(created), timeOf(started), timeOf(finished)
+	if approval != "" {
+		if err := json.Unmarshal([]byte(approval), &r.Approval); err != nil {
+			return r, err
+		}
+	}
 	return r, json.Unmarshal([]byte(stats), &r.Stats)
 }
 
 // CreateRun stores a new run.
 func (tx *Tx) CreateRun(ctx context.Context, r landfall.Run) error {
+	approval, err := optionalJSON(r.Approval)
+	if err != nil {
+		return err
+	}
 	return tx.exec(ctx, "store.CreateRun", `INSERT INTO runs (`+runColumns+`, failures, worker, lease, next_at, changes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, '{}', $16, 0, '', 0, 0, '[]')`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, '{}', $16, $17, $18, 0, '', 0, 0, '[]')`,
 		r.ID, r.App, r.Commit, r.Branch, r.State, r.Step, r.Reason, r.UID, r.Release, r.Rebuild, r.Expect, r.Attempt,
-		micros(r.Created), micros(r.Started), micros(r.Finished), r.Change)
+		micros(r.Created), micros(r.Started), micros(r.Finished), r.Change,
+		r.Fork, approval)
 }
 
 // Run returns a run by id. NotFound when there is none.
@@ -56,10 +67,16 @@ func (q queries) RunsLike(ctx context.Context, like landfall.Run, before time.Ti
 		ORDER BY created DESC, id DESC LIMIT $3 + 0`, like.App, micros(before), limit, like.Branch, like.State)
 }
 
-// RunsOfCommit returns the runs of a commit, newest first.
+// RunsOfCommit returns the runs of a commit, newest first. It leaves out those of forks, which nothing else may join.
 func (q queries) RunsOfCommit(ctx context.Context, app string, commit landfall.CommitSHA) ([]landfall.Run, error) {
-	return list(ctx, q, "store.RunsOfCommit", scanRun, `SELECT `+runColumns+` FROM runs
-		WHERE app = $1 AND commit_sha = $2 ORDER BY created DESC, id DESC`, app, commit)
+	return q.RunsOfFork(ctx, app, commit, 0)
+}
+
+// RunsOfFork returns the runs of a commit that a pull request of a fork has, newest first.
+func (q queries) RunsOfFork(ctx context.Context, app string, commit landfall.CommitSHA, number int) ([]landfall.Run,
+	error) {
+	return list(ctx, q, "store.RunsOfFork", scanRun, `SELECT `+runColumns+` FROM runs
+		WHERE app = $1 AND commit_sha = $2 AND fork = $3 ORDER BY created DESC, id DESC`, app, commit, number)
 }
 
 // RunsOfRef returns the runs of the pushes of a reference, the newest first.
@@ -95,13 +112,14 @@ func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, 
 const runsAtWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0
 	AND other.lease > 0 AND other.lease > $1)`
 
-// OldestUnfinished returns when the oldest unfinished run was made; zero when there is none.
+// OldestUnfinished returns when the oldest unfinished run was made; zero when there is none. It leaves out those that
+// wait for a person.
 func (q queries) OldestUnfinished(ctx context.Context) (time.Time, error) {
 	return one(ctx, q, "store.OldestUnfinished", func(row scanner) (time.Time, error) {
 		var us int64
 		err := row.Scan(&us)
 		return timeOf(us), err
-	}, `SELECT COALESCE(MIN(created), 0) FROM runs WHERE finished = 0`)
+	}, `SELECT COALESCE(MIN(created), 0) FROM runs WHERE finished = 0 AND state <> 'waiting'`)
 }
 
 // leaseLost is the error for a worker that no longer holds its run.
@@ -117,7 +135,7 @@ func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time
 	err := tx.execOne(ctx, op, leaseLost(),
 		`UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
 			started = CASE WHEN started = 0 THEN $1 ELSE started END
-		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND `+runsAtWork+` < $5`,
+		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND (fork = 0 OR approval <> '') AND next_at <= $1 AND lease <= $1 AND `+runsAtWork+` < $5`,
 		micros(now), id, worker, micros(until), share)
 	if err != nil {
 		return landfall.Run{}, err

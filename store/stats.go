@@ -121,7 +121,8 @@ func (q queries) unfinished(ctx context.Context, now time.Time, p *Stats) error 
 		FROM runs WHERE finished = 0 GROUP BY state`, micros(now))
 	for _, g := range groups {
 		p.Unfinished[g.state] = g.count
-		if p.Oldest.IsZero() || g.oldest.Before(p.Oldest) {
+		// a run that waits for a person is not late
+		if g.state != landfall.RunWaiting && (p.Oldest.IsZero() || g.oldest.Before(p.Oldest)) {
 			p.Oldest = g.oldest
 		}
 		if !g.waiting.IsZero() {

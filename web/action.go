@@ -26,6 +26,10 @@ func actions() map[string]action {
 		"/runs/:id/retry": {confirmRun("Run again", "The commit goes through all steps again, under a new run."),
 			doRun("/retry")},
 		"/runs/:id/cancel": {confirmRun("Cancel the run", "It ends where it is, and makes no release."), doRun("/cancel")},
+		"/runs/:id/approve": {confirmRun("Approve the commit", "The fork's commit is built without secrets and without a "+
+			"network, and gets a release that never becomes live. Read what it changes before: its code will run here."),
+			doRun("/approve?via=page")},
+		"/runs/:id/decline": {confirmDecline, decline},
 	}
 }
 

@@ -88,7 +88,8 @@ func tone(state landfall.RunState) string {
 		return "bad"
 	case landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:
 		return "busy"
-	case landfall.RunSuperseded, landfall.RunSkipped, landfall.RunCancelled:
+	case landfall.RunSuperseded, landfall.RunSkipped, landfall.RunCancelled, landfall.RunDeclined,
+		landfall.RunExpired:
 		return "idle"
 	}
 	return "idle"

@@ -11,6 +11,7 @@ type PullRequest struct {
 	landfall.PullRequest
 	Head   landfall.RefName   // its branch, in its own repository
 	Commit landfall.CommitSHA // at the head of that branch
+	Before landfall.CommitSHA // where the branch was before, if the event says so
 	Actor  string             // who opened, moved or closed it
 }
 
@@ -18,6 +19,7 @@ type PullRequest struct {
 // https://docs.github.com/webhooks/webhook-events-and-payloads#pull_request.
 type pullRequestPayload struct {
 	Action      string             `json:"action"`
+	Before      string             `json:"before"` // of synchronize
 	PullRequest pullRequestObject  `json:"pull_request"`
 	Repository  *repositoryPayload `json:"repository"`
 	Sender      sender             `json:"sender"`
@@ -76,6 +78,9 @@ func parsePullRequest(payload []byte) (Event, error) {
 	if pull.Commit, err = landfall.ParseCommitSHA(o.Head.SHA); err != nil {
 		return Event{}, invalid(event, "pull_request.head.sha", err)
 	}
+	if before, err := landfall.ParseCommitSHA(p.Before); err == nil && !before.IsZero() {
+		pull.Before = before
+	}
 	intake.PullRequest = pull
 	intake.Delivery.Decision = pull.decision(p.Action, o.Head.Ref)
 	return intake, nil
@@ -87,8 +92,8 @@ func (p *PullRequest) decision(action, branch string) string {
 	case p.Closed:
 		return fmt.Sprintf("Pull request %d was closed.", p.Number)
 	case p.Fork:
-		return fmt.Sprintf("Pull request %d comes from another repository: it is recorded, and nothing of it is fetched.",
-			p.Number)
+		return fmt.Sprintf("Pull request %d comes from another repository, and is at %s: nothing of it is fetched before a "+
+			"person with write access approves that commit.", p.Number, p.Commit.Short())
 	case action == "synchronize":
 		return fmt.Sprintf("Pull request %d (%s into %s) is now at %s.", p.Number, branch, p.Base, p.Commit.Short())
 	default:

@@ -109,10 +109,17 @@ type Run struct {
 	Started    time.Time          `json:"started,omitzero"`
 	Finished   time.Time          `json:"finished,omitzero"`
 	Stats      landfall.RunStats  `json:"stats"`
+	Fork       int                `json:"fork,omitempty" doc:"the number of the pull request of another repository to which the commit belongs"`
+	Approval   *landfall.Approval `json:"approval,omitempty" doc:"of a fork's commit: who let it be built, and how"`
 	Steps      []Step             `json:"steps,omitempty"`
 	Changes    []Change           `json:"changes,omitempty"`
 	Statuses   []CommitStatus     `json:"statuses,omitempty" doc:"what the forge was told, or is owed"`
 	References []string           `json:"references,omitempty" doc:"the references that want it"`
+}
+
+// Decline says why a fork's commit is not built.
+type Decline struct {
+	Reason string `json:"reason,omitempty" maxLength:"500"`
 }
 
 // Step is one execution of one step.

@@ -125,10 +125,10 @@ func (a *audit) reports(what string, run landfall.Run) {
 	switch run.State {
 	case landfall.RunSucceeded, landfall.RunSkipped:
 		final = landfall.StatusSuccess
-	case landfall.RunFailed:
+	case landfall.RunFailed, landfall.RunDeclined:
 		final = landfall.StatusFailure
-	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled, landfall.RunQueued, landfall.RunRunning,
-		landfall.RunWaiting:
+	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled, landfall.RunExpired, landfall.RunQueued,
+		landfall.RunRunning, landfall.RunWaiting:
 	}
 	if len(states) > 0 && !slices.Equal(states, []landfall.StatusState{landfall.StatusPending, final}) {
 		a.t.Errorf("%s: the forge was told %v, want pending and %s", what, states, final)
