@@ -35,6 +35,20 @@ func (m *Mirror) references() (map[landfall.RefName]plumbing.Hash, error) {
 	})
 }
 
+// Branch returns the commit of a branch, as of the last fetch. NotFound when there is no such branch.
+func (m *Mirror) Branch(name string) (landfall.CommitSHA, error) {
+	const op = landfall.Op("builder.branch")
+	refs, err := m.references()
+	if err != nil {
+		return "", m.readError(op, err)
+	}
+	hash, ok := refs[landfall.RefName(landfall.BranchPrefix+name)]
+	if !ok {
+		return "", landfall.Errorf(op, landfall.NotFound, "%s has no branch %s", m.remote.name(), name)
+	}
+	return landfall.CommitSHA(hash.String()), nil
+}
+
 // setReferences sets the mirror's branches and tags to those of the remote. It replaces one file, so no name from
 // outside ever becomes a file name, and a branch a/b may follow a branch a. The references that Keep wrote are stored
 // beside it.

@@ -156,6 +156,10 @@ func (u *RefUpdate) tags(ctx context.Context, push landfall.Push, by Mover) erro
 		u.notes = append(u.notes, fmt.Sprintf("tag %s: %s", name, u.ReleaseURL(u.App.Name, landfall.UID(name))))
 		return SetTag(ctx, u.Tx, tag, by)
 	}
+	if push.OfFork() {
+		tag.Name, tag.Kind = PullTag(push.PullRequest.Number), landfall.PullTag
+		return SetTag(ctx, u.Tx, tag, by)
+	}
 	branch, ok := push.Ref.Branch()
 	if !ok {
 		return nil

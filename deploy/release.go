@@ -94,10 +94,24 @@ func canBeLive(ctx context.Context, tx *store.Tx, app landfall.App, uid landfall
 		return r, landfall.Errorf("deploy.MoveLive", landfall.Conflict,
 			"release %s is expired; make it accessible again with: landfall release create %s --version %s", uid, app.Name, uid)
 	}
+	if err := checkNoFork(ctx, tx, app.ID, uid); err != nil {
+		return r, err
+	}
 	if err := checkSecrets(ctx, tx, app.ID, uid); err != nil {
 		return r, err
 	}
 	return r, CheckRelease(ctx, tx, app, uid)
+}
+
+// checkNoFork fails with Conflict for a release of a fork's commit, which was built without secrets and a network.
+func checkNoFork(ctx context.Context, tx *store.Tx, app string, uid landfall.UID) error {
+	g, err := tx.Group(ctx, app, uid)
+	if err != nil || g.Fork == 0 {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	return landfall.Errorf("deploy.checkNoFork", landfall.Conflict, "%s was made of the fork of pull request %d, without "+
+		"secrets and a network: it can only be looked at; merge the pull request, which makes a release of its own", uid,
+		g.Fork)
 }
 
 // Promote makes a release live by hand and ends a hold.

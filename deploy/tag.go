@@ -60,7 +60,8 @@ func TakenUID(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) 
 	}
 }
 
-// SetTag points a tag at a release, and moves it when it exists. The release must be accessible. A tag that follows a
+// SetTag points a tag at a release, and moves it when it exists. The release must be accessible, and is a
+// fork's only for the tag of a pull request. A tag that follows a
 // git tag is moved by that git tag alone: moving it by hand is a Conflict.
 func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	r, err := tx.Release(ctx, t.App, t.Release)
@@ -69,6 +70,11 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	}
 	if !r.Expired.IsZero() {
 		return landfall.Errorf("deploy.SetTag", landfall.Conflict, "release %s is expired", t.Release)
+	}
+	if t.Kind != landfall.PullTag {
+		if err := checkNoFork(ctx, tx, t.App, t.Release); err != nil {
+			return err
+		}
 	}
 	old, err := tx.Tag(ctx, t.App, t.Name)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {

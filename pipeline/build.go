@@ -44,6 +44,7 @@ type BuildCommand struct {
 	Env      map[string]string  // in addition to what every command has
 	Output   io.Writer          // gets what the command prints, as it prints it
 	Network  bool               // whether it may reach public addresses
+	Refuse   string             // why it reaches no host, for a command without a network that asks for one; may be empty
 	Warmup   environment.Warmup // makes a folder that the command finds in Dir
 	Progress func(line string)  // reports what is done before the command to the person who waits for the build
 	Logger   *slog.Logger       // has the run's name; for the operator
@@ -231,6 +232,7 @@ func (j buildJob) digest(definition []byte) landfall.Digest {
 
 // runBuild returns the output of a build: from an earlier build of the same input, or by running the command.
 func (d draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, error) {
+	job.key = d.ownKey(job.key)
 	if d.run.Rebuild {
 		if err := d.forgetBuild(ctx, job.key); err != nil {
 			return nil, err
@@ -358,7 +360,8 @@ func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir 
 	output := &logWriter{write: func(lines []string) { d.logNow(ctx, lines...) }, now: d.Now, hide: d.hide.Stream()}
 	shell, env := d.buildSecrets.addTo(job.command, job.env)
 	result, err := d.Sandbox.Build(ctx, BuildCommand{
-		Shell: shell, Dir: dir, Env: env, Output: output, Network: true, Warmup: job.warmup, Logger: d.logger, Hide: d.hide,
+		Shell: shell, Dir: dir, Env: env, Output: output, Network: d.run.Fork == 0, Refuse: d.noNetwork(),
+		Warmup: job.warmup, Logger: d.logger, Hide: d.hide,
 		Progress: func(line string) { d.logNow(ctx, line) },
 	})
 	output.flush()
@@ -379,6 +382,9 @@ func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir 
 		}
 	default:
 		return result.Dir, nil
+	}
+	if d.run.Fork != 0 && len(result.NotReached) == 0 && networkFailure.MatchString(output.reason.line) {
+		result.NotReached = []string{"the network was not reached: " + d.noNetwork()}
 	}
 	if reason := reasonOf(output.reason.line, result.NotReached); reason != "" {
 		why += ": " + d.hide.String(reason)

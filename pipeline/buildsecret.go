@@ -19,17 +19,22 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// buildSecrets are the secrets for the builds of a run. Forks have no builds; every other push gets the secrets.
+// buildSecrets are the secrets for the builds of a run. Builds of forks get none; every other push gets them.
 type buildSecrets struct {
 	values map[string]secret.Text // by name
 	marks  map[string]string      // fingerprints, which only the holder of the key can compute
 	images map[string]secret.Text // by the names of secrets: passwords of registries for images, which no command gets
+	none   string                 // why there are none; empty: there may be some
 }
 
 // findBuildSecrets finds the newest values for the builds of a line. It leaves out revoked ones.
 func (s source) findBuildSecrets(ctx context.Context, line landfall.Line) (buildSecrets, error) {
 	building := buildSecrets{values: map[string]secret.Text{}, images: map[string]secret.Text{},
 		marks: map[string]string{}}
+	if s.run.Fork != 0 {
+		building.none = "and a fork gets no secrets"
+		return building, nil
+	}
 	versions := map[string]secret.Text{} // all values, by the names that logs show
 	owned, err := s.DB.UnitsOf(ctx, s.app.ID)
 	if err != nil {
@@ -92,6 +97,9 @@ func pullSecret(e spec.Environment) string {
 func (b buildSecrets) logins(e spec.Environment) (map[string]secret.Login, error) {
 	name := cmp.Or(pullSecret(e), secret.DockerConfig)
 	config, found := b.images[name]
+	if pullSecret(e) != "" && b.none != "" {
+		return nil, landfall.Errorf("pipeline.logins", landfall.Invalid, "its image needs the secret %s, %s", name, b.none)
+	}
 	if !found && name != secret.DockerConfig {
 		return nil, landfall.Errorf("pipeline.logins", landfall.Invalid,
 			"its imagepullsecret %s is no secret of builds of this app; type: landfall secret set APP %s --build, with the "+

@@ -188,6 +188,7 @@ func (k storedPlan) group(
 	if k.run.Expect != "" {
 		return k.expectedGroup(ctx, tx, app)
 	}
+	earlier = slices.DeleteFunc(earlier, func(g landfall.Group) bool { return g.Fork != k.run.Fork })
 	var same *landfall.Group
 	for i, g := range earlier {
 		if g.Digest == digest {
@@ -217,7 +218,7 @@ func (k storedPlan) group(
 	g := landfall.Group{
 		UID: uid, App: app.ID, Digest: digest, Commit: k.run.Commit, Branch: k.run.Branch, Clean: clean,
 		Message: k.message(pushes), Actor: actorOf(pushes), Policy: policyOf(k.spec), Canaries: canariesOf(k.spec),
-		Created: k.Now(),
+		Created: k.Now(), Fork: k.run.Fork,
 	}
 	if last := pushes[max(len(pushes)-1, 0):]; !clean && last[0].Apply != nil {
 		g.Commit = last[0].Apply.Commit

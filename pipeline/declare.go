@@ -56,6 +56,7 @@ type packagePlan struct {
 	warmup     environment.Warmup // of its build
 	// the command that the environment's document names in place of its own; empty: it makes no difference
 	builder string
+	fork    landfall.Digest // names the fork's commit whose build makes it; empty: no fork's does
 }
 
 // declare makes units with digests from the specs and the files. files are the commit's, overlaid with build outputs.
@@ -164,6 +165,9 @@ func (p plan) declarePackages(files []landfall.File) ([]versioning.Declared, err
 			plan.deployment == nil {
 			plan.pkg.BuildCommand, plan.warmup, plan.builder = preflight.BuildCommand(p.spec, pkg, env)
 		}
+		if plan.pkg.BuildCommand != "" && plan.source != nil {
+			plan.fork = p.ownKey("")
+		}
 		d := declaredObject(landfall.PackageUnit, pkg.Object)
 		if plan.source != nil || plan.deployment != nil {
 			if d.Content, err = plan.content(); err != nil {
@@ -213,6 +217,9 @@ func (p packagePlan) content() ([]byte, error) {
 			}
 			rows = append(rows, [4]string{a.name, f.Path, mode, f.File.ContentID()})
 		}
+	}
+	if p.fork != "" {
+		rows = append(rows, [4]string{"fork", "", "", string(p.fork)})
 	}
 	if p.builder != "" {
 		rows = append(rows, [4]string{"builder", "", "", p.builder})

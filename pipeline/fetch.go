@@ -22,9 +22,6 @@ type checkout struct {
 // fetch finds the place of the run's pushes among those of their references, and brings the commit into the mirror. The
 // caller closes the result, even with an error.
 func (a *attempt) fetch(ctx context.Context) (checkout, error) {
-	if a.run.Fork != 0 {
-		return checkout{}, landfall.Errorf("pipeline.fetch", landfall.Invalid, "commits of forks are not built")
-	}
 	pushes, err := a.pushes(ctx, a.DB)
 	if err != nil {
 		return checkout{}, err

@@ -66,7 +66,7 @@ func (a *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App,
 	}) {
 		return landfall.Production, nil
 	}
-	if len(pushes) > 0 {
+	if len(pushes) > 0 || a.run.Fork != 0 {
 		return landfall.Preview, nil
 	}
 	groups, err := r.GroupsOfCommit(ctx, a.app.ID, string(a.run.Commit))

@@ -34,6 +34,11 @@ func (c checkout) read(ctx context.Context) (source, error) {
 	if s.spec, err = s.readSpec(ctx); err != nil {
 		return source{}, err
 	}
+	if c.run.Fork != 0 {
+		if s.spec, err = s.underBase(ctx); err != nil {
+			return source{}, err
+		}
+	}
 	return s, s.check(ctx)
 }
 

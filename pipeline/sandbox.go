@@ -32,8 +32,8 @@ var _ Sandbox = (*BuildSandbox)(nil)
 func (b *BuildSandbox) Build(ctx context.Context, c BuildCommand) (BuildResult, error) {
 	var missed hosts
 	command := sandbox.Command{Shell: c.Shell, Dir: c.Dir, Env: c.Env, Output: c.Output}
-	if c.Network {
-		command.Proxy = &sandbox.Proxy{AllowedHosts: b.AllowedHosts, Upstream: b.Upstream,
+	if c.Network || c.Refuse != "" {
+		command.Proxy = &sandbox.Proxy{AllowedHosts: b.AllowedHosts, Upstream: b.Upstream, Refuse: c.Refuse,
 			Log: func(host string, failure error) {
 				c.Logger.InfoContext(ctx, "a build asked for a host", "host", c.Hide.String(host), "allowed", failure == nil)
 				missed.add(host, failure)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,9 @@ type Proxy struct {
 	// Upstream is the proxy of this machine's network; nil: hosts are reached directly.
 	Upstream *outbound.Proxy
 
+	// Refuse says why no host is reached at all; empty: hosts are.
+	Refuse string
+
 	// Log is called for every host that was asked for, with the reason when it was not reached. It is called from
 	// several goroutines, and never after the command has ended. It may be nil.
 	Log func(host string, failure error)
@@ -38,6 +42,11 @@ const (
 
 // ServeHTTP implements http.Handler: CONNECT, and requests with an absolute address.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.Refuse != "" {
+		p.log(r.Host, errors.New(p.Refuse))
+		http.Error(w, p.Refuse, http.StatusForbidden)
+		return
+	}
 	if r.Method == http.MethodConnect {
 		p.connect(w, r)
 		return
