@@ -42,6 +42,14 @@ type CommandKind string
 // CommentCommand is a command in a comment on a pull request. Its Data is the JSON array of its words.
 const CommentCommand CommandKind = "comment"
 
+// The commands by a label of a pull request from a fork. The Data of both is a commit.
+const (
+	// LabelCommand approves the commit, which was the head when ApprovalLabel was put there.
+	LabelCommand CommandKind = "approve"
+	// UnlabelCommand takes ApprovalLabel away, because the pull request is at the commit since.
+	UnlabelCommand CommandKind = "unlabel"
+)
+
 // Reaction is a small sign on a comment, by its name in GitHub's API.
 type Reaction string
 

@@ -213,8 +213,13 @@ func asked(command landfall.Command) string {
 // people, or why not: nothing of the transaction is kept then. It needs the permission before all else.
 func (acceptor *Acceptor) do(ctx context.Context, tx *store.Tx, app landfall.App, command landfall.Command,
 	permission landfall.Permission) (answer string, err error) {
-	if command.Kind == landfall.CommentCommand {
+	switch command.Kind {
+	case landfall.CommentCommand:
 		return acceptor.doComment(ctx, tx, app, command, permission)
+	case landfall.LabelCommand:
+		return acceptor.doLabel(ctx, tx, app, command, permission)
+	case landfall.UnlabelCommand:
+		return "", nil
 	}
 	return "", &landfall.Error{Op: "accept.do", Message: "unknown kind of command: " + string(command.Kind)}
 }

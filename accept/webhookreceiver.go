@@ -181,6 +181,11 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 			came.changed = append(came.changed, app)
 		}
 	}
+	if pull := event.PullRequest; pull != nil && pull.Fork && pull.Labelled {
+		if err := r.unlabel(ctx, tx, apps, pull.Number, event.Delivery.ID); err != nil {
+			return outcome{}, err
+		}
+	}
 	if event.Command != nil {
 		command := *event.Command
 		command.Delivery = event.Delivery.ID

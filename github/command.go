@@ -50,6 +50,9 @@ func (s *Sender) obey(ctx context.Context, command landfall.Command) error {
 	if !s.Now().Before(end) {
 		return s.Commands.Obey(ctx, command, "")
 	}
+	if command.Kind == landfall.UnlabelCommand {
+		return s.unlabel(ctx, command, end)
+	}
 	permission, response, err := s.permission(ctx, command.Repository, command.Sender)
 	if err := notSent(ctx, err); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (a *attempt) fetch(ctx context.Context) (checkout, error) {
 		ref = pushes[len(pushes)-1].Ref
 	}
 	c := checkout{attempt: a}
-	if c.mirror, err = a.Mirrors.FetchSince(ctx, remote, ref, a.run.Commit, a.run.Created); err != nil {
+	if c.mirror, err = a.Mirrors.FetchSince(ctx, remote, ref, a.run.Commit, a.run.Ready()); err != nil {
 		return c, err
 	}
 	crashpoint.Here("fetch.fetched")

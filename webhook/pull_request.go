@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"slices"
 
 	"landfall.dev/landfall"
 )
@@ -13,6 +14,8 @@ type PullRequest struct {
 	Commit landfall.CommitSHA // at the head of that branch
 	Before landfall.CommitSHA // where the branch was before, if the event says so
 	Actor  string             // who opened, moved or closed it
+	// it was pushed to while it had the label that approves, which was for another commit
+	Labelled bool
 }
 
 // pullRequestPayload is the part that we read of
@@ -21,12 +24,18 @@ type pullRequestPayload struct {
 	Action      string             `json:"action"`
 	Before      string             `json:"before"` // of synchronize
 	PullRequest pullRequestObject  `json:"pull_request"`
+	Label       label              `json:"label"` // of labeled
 	Repository  *repositoryPayload `json:"repository"`
 	Sender      sender             `json:"sender"`
 }
 
+type label struct {
+	Name string `json:"name"`
+}
+
 type pullRequestObject struct {
-	Number int `json:"number"`
+	Number int     `json:"number"`
+	Labels []label `json:"labels"`
 	Head   struct {
 		Ref  string `json:"ref"`
 		SHA  string `json:"sha"`
@@ -52,6 +61,8 @@ func parsePullRequest(payload []byte) (Event, error) {
 	intake := Event{Repository: repository}
 	switch p.Action {
 	case "opened", "reopened", "synchronize", "closed":
+	case "labeled":
+		return p.labeled(intake)
 	case "":
 		return Event{}, invalid(event, "action", nil)
 	default:
@@ -64,7 +75,7 @@ func parsePullRequest(payload []byte) (Event, error) {
 			Number: o.Number, Base: o.Base.Ref, Closed: p.Action == "closed",
 			Fork: o.Head.Repo == nil || o.Head.Repo.ID != repository.ID,
 		},
-		Actor: p.Sender.Login,
+		Actor: p.Sender.Login, Labelled: p.Action != "closed" && slices.Contains(o.Labels, label{landfall.ApprovalLabel}),
 	}
 	if o.Number <= 0 {
 		return Event{}, invalid(event, "pull_request.number", nil)
@@ -83,6 +94,36 @@ func parsePullRequest(payload []byte) (Event, error) {
 	}
 	intake.PullRequest = pull
 	intake.Delivery.Decision = pull.decision(p.Action, o.Head.Ref)
+	return intake, nil
+}
+
+// labeled returns the command that a label is: an approval of the commit at the head of a fork.
+func (p pullRequestPayload) labeled(intake Event) (Event, error) {
+	const event = "pull_request"
+	head := p.PullRequest.Head
+	if p.Label.Name != landfall.ApprovalLabel {
+		intake.Delivery.Decision = fmt.Sprintf("The label %.100s means nothing to Landfall.", p.Label.Name)
+		return intake, nil
+	}
+	if head.Repo != nil && head.Repo.ID == intake.Repository.ID {
+		intake.Delivery.Decision = "The pull request is of the repository itself, and needs no approval."
+		return intake, nil
+	}
+	if p.PullRequest.Number <= 0 {
+		return Event{}, invalid(event, "pull_request.number", nil)
+	}
+	commit, err := landfall.ParseCommitSHA(head.SHA)
+	if err != nil {
+		return Event{}, invalid(event, "pull_request.head.sha", err)
+	}
+	who, err := p.Sender.user(event)
+	if err != nil {
+		return Event{}, err
+	}
+	intake.Command = &landfall.Command{Kind: landfall.LabelCommand, Number: p.PullRequest.Number, Sender: who,
+		Data: string(commit)}
+	intake.Delivery.Decision = fmt.Sprintf("%s put the label %s on pull request %d at %s.", who.Login,
+		landfall.ApprovalLabel, p.PullRequest.Number, commit.Short())
 	return intake, nil
 }
 

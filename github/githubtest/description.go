@@ -50,6 +50,7 @@ func resources() map[string]func(*Server, call) reply {
 		userResources(),
 		permissionResources(),
 		reactionResources(),
+		labelResources(),
 		hookResources(),
 		deploymentResources(),
 		appResources(),

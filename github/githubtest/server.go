@@ -40,6 +40,7 @@ type Server struct {
 	comments    []Comment
 	reactions   []Reaction
 	roles       map[roleKey]string
+	labels      map[labelKey][]string
 	issued      int64 // ids of comments
 	problems    []string
 	limits      limits
@@ -52,7 +53,8 @@ type Server struct {
 // valid by GitHub's description.
 func New(tb testing.TB, description *Description, token string) *Server {
 	tb.Helper()
-	s := &Server{description: description, token: token, faults: map[int]Fault{}, roles: map[roleKey]string{}}
+	s := &Server{description: description, token: token, faults: map[int]Fault{}, roles: map[roleKey]string{},
+		labels: map[labelKey][]string{}}
 	server := httptest.NewServer(s)
 	s.URL = server.URL + "/"
 	tb.Cleanup(func() {
