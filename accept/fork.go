@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
@@ -55,7 +54,6 @@ func (r WebhookReceiver) fork(ctx context.Context, tx *store.Tx, app landfall.Ap
 	if err != nil {
 		return "", err
 	}
-	crashpoint.Here("fork.superseded")
 	return run.ID, r.Runs.Wait(ctx, tx, app, run, push)
 }
 

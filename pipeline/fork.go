@@ -45,8 +45,8 @@ func (s source) underBase(ctx context.Context) (*spec.Spec, error) {
 		base.spec, err = base.readSpec(ctx)
 	}
 	if err != nil {
-		return nil, landfall.Wrapf(op, landfall.KindOf(err), err, "a fork is built as its base branch says, and the specs of "+
-			"%s at %s cannot be read: %s", branch, commit.Short(), landfall.MessageOf(err))
+		return nil, landfall.Wrapf(op, landfall.KindOf(err), err, "a fork is built as its base branch says, and the specs "+
+			"of %s at %s cannot be read: %s", branch, commit.Short(), landfall.MessageOf(err))
 	}
 	declared, notes, err := s.spec.UnderBase(base.spec)
 	if err != nil {

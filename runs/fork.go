@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/store"
 )
 
@@ -51,7 +50,6 @@ func (r *Runs) Approve(ctx context.Context, tx *store.Tx, id string, by landfall
 	if err := tx.Approve(ctx, id, by); err != nil {
 		return err
 	}
-	crashpoint.Here("approve.approved")
 	if err := tx.AppendLog(ctx, id, run.Step, by.At, "approved "+by.String()); err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ func (q queries) WaitingSince(ctx context.Context, before time.Time, limit int) 
 		WHERE state = 'waiting' AND created < $1 ORDER BY created LIMIT $2 + 0`, micros(before), limit)
 }
 
-// WaitingRuns returns the runs that wait for approval and whose commit begins with the given digits, oldest first: of one
-// app, or of all apps when app is empty.
+// WaitingRuns returns the runs that wait for approval and whose commit begins with the given digits, oldest first: of
+// one app, or of all apps when app is empty.
 func (q queries) WaitingRuns(ctx context.Context, app, commit string) ([]landfall.Run, error) {
 	return list(ctx, q, "store.WaitingRuns", scanRun, `SELECT `+runColumns+` FROM runs
 		WHERE state = 'waiting' AND (app = $1 OR $1 = '') AND commit_sha >= $2 AND commit_sha < $2 || 'g' ORDER BY created`, app, commit)

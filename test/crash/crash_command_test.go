@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/runs"
+	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/test/site"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -196,6 +200,12 @@ execution retry {dead}
 	1 execution list: ^{dead} .* succeeded
 	0 execution list --dead: late
 
+run approve {approved}
+	1 run show {approved}: ^approved: by admin, .* with: landfall run approve
+	1 run logs {approved}: approved by admin
+run decline {declined} --reason no
+	1 run show {declined}: ^state: declined
+	1 run show {declined}: ^reason: Declined by admin: no
 @slow spec version apply --no-wait
 	1 run list slow: ^(?P<slow>\S+) .* (queued|running)
 run cancel {slow}
@@ -288,6 +298,7 @@ func newCommanded(t *testing.T, points []string) *commanded {
 	c.known = map[string]string{"files": c.files}
 	c.arming = filepath.Join(c.files, "armed")
 	c.Stop()
+	c.known["approved"], c.known["declined"] = c.fork(12), c.fork(13)
 	c.Env = append(c.Env, "LANDFALL_CRASH=@"+c.arming, "LANDFALL_SANDBOX=off", "LANDFALL_LEASE=2s")
 	c.Start()
 	shop.Write("site/index.html", "another page")
@@ -319,6 +330,36 @@ def main(event):
         raise ValueError("not yet")
 `, filepath.Join(c.files, "mended")))
 	return c
+}
+
+// fork stores the run of a fork's pull request, which waits for approval, and returns its ID.
+func (c *commanded) fork(number int) string {
+	c.T.Helper()
+	db := testkit.Must(c.OpenState())(c.T)
+	ctx := c.T.Context()
+	ledger := &runs.Runs{DB: db, Now: time.Now, RunURL: func(id string) string { return id }}
+	var run landfall.Run
+	err := db.Update(ctx, func(tx *store.Tx) error {
+		apps, err := tx.Apps(ctx)
+		if err != nil {
+			return err
+		}
+		app := apps[slices.IndexFunc(apps, func(app landfall.App) bool { return app.Name == "shop" })]
+		push, err := tx.CreatePush(ctx, landfall.Push{App: app.ID, Ref: landfall.PullRef(number), Accepted: time.Now(),
+			After:       landfall.CommitSHA(strings.Repeat(fmt.Sprintf("%04x", number), 10)),
+			PullRequest: &landfall.PullRequest{Number: number, Base: "main", Fork: true}})
+		if err != nil {
+			return err
+		}
+		if run, err = runs.New(ctx, tx, app, push); err != nil {
+			return err
+		}
+		return errors.Join(tx.SetHead(ctx, push), ledger.Wait(ctx, tx, app, run, push))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		c.T.Fatal(err)
+	}
+	return run.ID
 }
 
 func (c *commanded) write(name, text string) {
