@@ -174,7 +174,7 @@ func rooms() []room {
 		{"test/webhook", "", "api/client github/githubtest test/forge test/site"},
 		{"test/function", "", "api/client backup environment github/githubtest outbound/proxytest remote " +
 			"runtime/trigger/queue/natstest runtime/wasm/wasmtest secret store store/storetest test/forge test/machine test/site"},
-		{"test/crash", "", "api/client assets cli crashpoint test/forge test/site"},
+		{"test/crash", "", "api/client assets cli crashpoint runs store test/forge test/site"},
 		{"test/fault", "", "api/client assets/s3/s3test store/storetest test/forge test/machine test/site"},
 		{"test/roles", "",
 			"logtest runtime/trigger/queue/natstest runtime/wasm/wasmtest secret test/forge test/machine test/site"},
