@@ -327,9 +327,15 @@ func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App
 func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest,
 	event webhook.Event) (string, error) {
 	now := r.Now()
+	if newer, err := tx.PullRequestMoved(ctx, app.ID, pull.Number, pull.At); err != nil || !newer {
+		return "", err
+	}
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
 		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed},
 		now)
+	if err == nil {
+		err = tx.SetPullRequestMoved(ctx, app.ID, pull.Number, pull.At, pull.Merged)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -115,7 +115,10 @@ func approval(app landfall.AppReport) string {
 
 // headline returns the state of an app in a few words.
 func headline(app landfall.AppReport, closed bool) string {
-	if closed {
+	switch {
+	case closed && app.Merged:
+		return "merged"
+	case closed:
 		return "closed"
 	}
 	switch app.State {

@@ -85,7 +85,7 @@ func reports() map[string]landfall.PullRequestReport {
 	waiting.RunID = "0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f"
 	closed := ended(landfall.RunSucceeded, "Released owf2k7qa")
 	merged := shopReport()
-	merged.App, merged.Preview = "admin", ""
+	merged.App, merged.Preview, merged.Merged = "admin", "", true
 	many := shopReport()
 	many.Changes = unchanged(300)
 	for i := range 250 {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"slices"
 
@@ -133,8 +134,17 @@ func (k storedPlan) succeed(ctx context.Context, u deploy.RefUpdate, change int6
 	} else {
 		run.Reason = "Applied " + string(u.Group.UID) + " without a release"
 	}
-	if k.stats.UnitsChanged == 0 && len(k.base) > 0 {
+	pull, err := k.pullOf(ctx, u)
+	if err != nil {
+		return err
+	}
+	switch {
+	case k.stats.UnitsChanged == 0 && len(k.base) > 0:
 		run.Reason = "Unchanged: " + run.Reason
+	case pull.Number != 0:
+		run.Reason += fmt.Sprintf(", unchanged since %s (%s)", deploy.PullTag(pull.Number), pull.Commit.Short())
+		notes = append([]string{fmt.Sprintf("the content is that of pull request %d at %s: nothing of it was made anew",
+			pull.Number, pull.Commit.Short())}, notes...)
 	}
 	now := k.Now()
 	if err := u.Tx.SetChanges(ctx, run.ID, withNumbers(k.changes, u.Units)); err != nil {
@@ -147,6 +157,41 @@ func (k storedPlan) succeed(ctx context.Context, u deploy.RefUpdate, change int6
 		return err
 	}
 	return k.Runs.End(ctx, u.Tx, *u.App, run)
+}
+
+// pullOf returns the pull request into one of the branches that the run is for whose head has the same content, so that
+// no unit has a new version; none when there is none. It looks at those to which something happened last.
+func (k storedPlan) pullOf(ctx context.Context, u deploy.RefUpdate) (store.PullGroup, error) {
+	const recent = 10
+	none := store.PullGroup{}
+	pushes, err := k.pushes(ctx, u.Tx)
+	if err != nil || len(k.byHand) > 0 || slices.ContainsFunc(k.units, func(unit versioning.Unit) bool {
+		return k.current[unit.Unit].Number == 0
+	}) {
+		return none, err
+	}
+	own := versioning.GroupDigest(groupUnits(k.units))
+	for _, push := range pushes {
+		branch, ok := push.Ref.Branch()
+		if !ok {
+			continue
+		}
+		pulls, err := u.Tx.PullGroups(ctx, k.app.ID, branch, recent)
+		if err != nil {
+			return none, err
+		}
+		for _, pull := range pulls {
+			units, err := u.Tx.GroupUnits(ctx, k.app.ID, pull.Group)
+			if err != nil {
+				return none, err
+			}
+			units = slices.DeleteFunc(units, func(unit store.GroupUnit) bool { return unit.Unit.Kind == landfall.SecretUnit })
+			if pull.Group != u.Group.UID && versioning.GroupDigest(versioning.InForce(units)) == own {
+				return pull, nil
+			}
+		}
+	}
+	return none, nil
 }
 
 // withNumbers fills in the versions that the apply made or found.

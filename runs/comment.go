@@ -148,6 +148,9 @@ func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullReq
 	if err := r.sectionOfTag(ctx, app, pull, &s); err != nil {
 		return s, false, err
 	}
+	if s.Merged, err = r.DB.PullRequestMerged(ctx, app.ID, pull.Number); err != nil {
+		return s, false, err
+	}
 	// What was read may be newer than what gateways show, so they are asked last.
 	if app, err = r.DB.App(ctx, app.ID); err != nil {
 		return s, false, err

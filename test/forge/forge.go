@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/test/site"
@@ -212,7 +213,7 @@ func (h *Hosted) Pull(action string, number int, branch string) Delivery {
 	return h.Delivery("pull_request", "pull_request_"+action, func(payload map[string]any) {
 		payload["number"] = number
 		pull := Object(h.T, payload, "pull_request")
-		pull["number"] = number
+		pull["number"], pull["updated_at"] = number, time.Now().UTC().Format(time.RFC3339)
 		head, base := Object(h.T, pull, "head"), Object(h.T, pull, "base")
 		head["ref"], head["sha"], base["ref"] = branch, sha, "main"
 		base["repo"] = payload["repository"]

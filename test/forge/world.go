@@ -34,7 +34,9 @@ func (w *World) Says(h *Hosted, number int, parts ...string) githubtest.Comment 
 	w.T.Helper()
 	var all []githubtest.Comment
 	w.Eventually("the comment says "+strings.Join(parts, ", "), func() bool {
-		all = w.API.Comments(h.Name, number)
+		all = slices.DeleteFunc(w.API.Comments(h.Name, number), func(c githubtest.Comment) bool {
+			return c.Author != githubtest.Self
+		})
 		return len(all) > 0 && !slices.ContainsFunc(parts, func(part string) bool {
 			return !strings.Contains(all[0].Body, part)
 		})
