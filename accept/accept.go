@@ -179,6 +179,12 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	switch {
 	case err != nil && landfall.KindOf(err) != landfall.NotFound:
 		return false, err
+	case err == nil && !release.Expired.IsZero() && a.mergesQueued(run):
+		// the merge queue's group ended before its base branch was heard to have the commit
+		whole, err := deploy.MakeReachable(ctx, a.tx, a.app, group, a.push.Accepted)
+		if err != nil || !whole {
+			return false, landfall.Ignore(err, landfall.Conflict)
+		}
 	case (err != nil || !release.Expired.IsZero()) && !noRelease:
 		return false, nil
 	}
@@ -217,9 +223,19 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	return true, a.tx.AppendLog(ctx, run.ID, landfall.StepAccept, a.push.Accepted, notes...)
 }
 
+// mergesQueued reports whether the push brings the commit of a merge queue's run to the branch for which that was.
+func (a *acceptance) mergesQueued(run landfall.Run) bool {
+	branch, _ := a.push.Ref.Branch()
+	base, queued := landfall.QueueBase(run.Branch)
+	return queued && base == branch
+}
+
 // skipReason says why the push gets no release; empty when it gets one.
 func (a *acceptance) skipReason() string {
 	branch, ok := a.push.Ref.Branch()
+	if base, queued := landfall.QueueBase(branch); queued {
+		branch = base
+	}
 	if !ok || len(a.app.Policy.Branches) == 0 || branch == a.app.Branch || a.push.Apply != nil {
 		return ""
 	}
@@ -300,6 +316,9 @@ func (a *acceptance) createEnded(ctx context.Context, state landfall.RunState, r
 // applyDeletion removes what the deleted reference held.
 func (a *acceptance) applyDeletion(ctx context.Context) error {
 	by := deploy.Mover{Actor: a.push.Actor, At: a.push.Accepted}
+	if a.push.Ref.OfMergeQueue() {
+		return a.endQueued(ctx)
+	}
 	if branch, ok := a.push.Ref.Branch(); ok {
 		by.Reason = "branch deleted"
 		return a.by.dropTag(ctx, a.tx, a.app, deploy.BranchTag(branch), by, func(r landfall.Release) bool {
@@ -314,6 +333,19 @@ func (a *acceptance) applyDeletion(ctx context.Context) error {
 	}
 	by.Reason = "git tag deleted"
 	return a.by.dropTag(ctx, a.tx, a.app, tag, by, func(landfall.Release) bool { return false })
+}
+
+// endQueued expires the releases of a merge queue's group that nothing holds. Their content goes with the next
+// collection, and not before: the base branch may get the very commit.
+func (a *acceptance) endQueued(ctx context.Context) error {
+	branch, _ := a.push.Ref.Branch()
+	err := deploy.ExpireUnheld(ctx, a.tx, a.app, func(r landfall.Release) bool { return r.Branch == branch },
+		a.push.Accepted)
+	if err != nil {
+		return err
+	}
+	_, err = a.tx.Changed(ctx, a.app.ID)
+	return err
 }
 
 // dropTag removes a tag, and expires the preview releases that came with it and that nothing else holds.
@@ -370,6 +402,9 @@ func (acceptor *Acceptor) supersede(ctx context.Context, tx *store.Tx, run landf
 		return err
 	}
 	run.State, run.Reason = landfall.RunSuperseded, supersededBy(by)
+	if _, queued := landfall.QueueBase(run.Branch); queued && by.IsZero() {
+		run.Reason = "Superseded: the merge queue is done with it"
+	}
 	return acceptor.Runs.End(ctx, tx, app, run)
 }
 

@@ -161,7 +161,7 @@ func (u *RefUpdate) tags(ctx context.Context, push landfall.Push, by Mover) erro
 		return SetTag(ctx, u.Tx, tag, by)
 	}
 	branch, ok := push.Ref.Branch()
-	if !ok {
+	if !ok || push.Ref.OfMergeQueue() {
 		return nil
 	}
 	tag.Name, tag.Kind = BranchTag(branch), landfall.BranchTag

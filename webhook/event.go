@@ -41,6 +41,8 @@ func Parse(event string, payload []byte) (Event, error) {
 		intake, err = parsePush(payload)
 	case "pull_request":
 		intake, err = parsePullRequest(payload)
+	case "merge_group":
+		intake, err = parseMergeGroup(payload)
 	case "issue_comment":
 		intake, err = parseIssueComment(payload)
 	case "ping":

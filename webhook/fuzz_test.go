@@ -12,6 +12,7 @@ import (
 func FuzzPush(f *testing.F)         { fuzz(f, "push") }
 func FuzzPullRequest(f *testing.F)  { fuzz(f, "pull_request") }
 func FuzzIssueComment(f *testing.F) { fuzz(f, "issue_comment") }
+func FuzzMergeGroup(f *testing.F)   { fuzz(f, "merge_group") }
 func FuzzPing(f *testing.F)         { fuzz(f, "ping") }
 
 // fuzz checks that no payload ends the process, and that nothing comes through that a later step could stumble over.

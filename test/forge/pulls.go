@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -82,4 +83,46 @@ func (w *World) WantReaction(comment int64, want landfall.Reaction) {
 	if !slices.Equal(got, []githubtest.Reaction{{Comment: comment, Author: githubtest.Self, Content: string(want)}}) {
 		w.T.Errorf("the comment has the reactions %+v, want %s", got, want)
 	}
+}
+
+// Queued is a group of a merge queue.
+type Queued struct {
+	*Hosted
+	Branch string
+	Commit landfall.CommitSHA
+}
+
+// Queue puts a pull request's branch into the merge queue of main, as GitHub does, and returns the group, with what
+// GitHub then delivers of its branch and of the group. main is checked out then.
+func (h *Hosted) Queue(number int, branch string) (q Queued, push, requested Delivery) {
+	h.T.Helper()
+	base := strings.TrimSpace(h.Git("rev-parse", "main"))
+	q = Queued{Hosted: h, Branch: fmt.Sprintf("gh-readonly-queue/main/pr-%d-%s", number, base)}
+	h.Git("switch", "--quiet", "-C", q.Branch, "main")
+	h.Git("merge", "--quiet", "--no-ff", "-m", "Merge pull request from "+branch, branch)
+	q.Commit = landfall.CommitSHA(strings.TrimSpace(h.Git("rev-parse", "HEAD")))
+	push = h.Send(q.Branch)
+	h.Git("switch", "--quiet", "main")
+	return q, push, q.group("checks_requested", "")
+}
+
+// End ends the group, and returns what GitHub then delivers of its branch and of the group.
+func (q Queued) End(reason string) (removed, destroyed Delivery) {
+	q.T.Helper()
+	return q.Remove(q.Branch), q.group("destroyed", reason)
+}
+
+// Land brings the group's commit to main, and returns what GitHub then delivers of main.
+func (q Queued) Land() Delivery {
+	q.T.Helper()
+	q.Git("merge", "--quiet", "--ff-only", string(q.Commit))
+	return q.Send("main")
+}
+
+func (q Queued) group(action, reason string) Delivery {
+	return q.Delivery("merge_group", "merge_group_"+action, func(payload map[string]any) {
+		payload["reason"] = reason
+		group := Object(q.T, payload, "merge_group")
+		group["head_sha"], group["head_ref"] = string(q.Commit), landfall.BranchPrefix+q.Branch
+	})
 }
