@@ -186,15 +186,16 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 			return outcome{}, err
 		}
 	}
-	if event.Command != nil {
+	var err error
+	switch {
+	case event.Command != nil:
 		command := *event.Command
 		command.Delivery = event.Delivery.ID
-		var err error
-		if came.decision, err = r.queueCommand(ctx, tx, apps, command); err != nil {
-			return outcome{}, err
-		}
+		came.decision, err = r.queueCommand(ctx, tx, apps, command)
+	case event.CommentChange != nil:
+		came.decision, err = r.restoreComment(ctx, tx, apps, *event.CommentChange)
 	}
-	return came, nil
+	return came, err
 }
 
 // appsOf returns the apps on which a delivery may act, with the repository's identity bound to them. When its hook

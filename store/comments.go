@@ -91,3 +91,16 @@ func (c Comments) update(ctx context.Context, counter string, comment landfall.C
 			append([]any{r.ID, r.Owner, r.Name, comment.Number}, args...)...)
 	})
 }
+
+// RestoreComment has a comment written again whose text the forge has lost, unless that was done within an interval. It
+// reports whether it will be.
+func (tx *Tx) RestoreComment(ctx context.Context, comment landfall.Comment, now time.Time,
+	interval time.Duration) (bool, error) {
+	r := comment.Repository
+	err := tx.execOne(ctx, "store.RestoreComment", landfall.Error{Kind: landfall.NotFound}, `UPDATE comments
+		SET body = '', restored = $5, wanted = wanted + 1, since = CASE WHEN told < wanted THEN since ELSE $5 END,
+			dropped = 0, attempts = CASE WHEN dropped = 1 THEN 0 ELSE attempts END
+		WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4 AND restored <= $6`,
+		r.ID, r.Owner, r.Name, comment.Number, micros(now), micros(now.Add(-interval)))
+	return err == nil, landfall.Ignore(err, landfall.NotFound)
+}

@@ -265,7 +265,7 @@ func TestRecordedOnly(t *testing.T) {
 		"an event without a body": {"gollum", "{}", "Event gollum is not one that Landfall acts on."},
 		"an unknown action": {
 			"pull_request", string(fixture(t, "pull_request_labeled")),
-			"Action labeled of a pull request is not one that Landfall acts on.",
+			"The label ready means nothing to Landfall.",
 		},
 		"a reference of another kind": {
 			"push", strings.ReplaceAll(push, "refs/heads/main", "refs/notes/x"), "refs/notes/x is neither a branch nor a tag.",

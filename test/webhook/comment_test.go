@@ -152,6 +152,46 @@ func TestComments(t *testing.T) {
 		}
 	})
 
+	t.Run("deleted and edited by somebody who insists", func(t *testing.T) {
+		t.Parallel()
+		w := w.In(t)
+		h, _ := w.Follow("fought")
+		one := opened(w, h)
+		want := ready(w, "fought", forge.WantEnds(t, w, "fought", one, landfall.RunSucceeded))
+		first := w.Says(h, 12, want...)
+		// What another person's comment loses is nothing to us.
+		other, asks := w.Commented(h, 12, bob, "Nice")
+		w.Hears(asks, w.CommentDeleted(h, githubtest.Comment{ID: other, Number: 12, Author: bob}, eve))
+		// N-043: it is made again at once, and once
+		w.Hears(w.CommentDeleted(h, first, eve))
+		second := w.Says(h, 12, want...)
+		testkit.Equal(t, "text", second.Body, first.Body)
+		got := w.Hears(w.CommentEdited(h, second, eve, "Landfall is down."))
+		testkit.Contains(t, site.Told{got.Decision}, "it waits for the next news")
+		// N-043: what is edited a moment later is restored with the next news, and not doubled
+		h.Write("more.html", "more")
+		two, push := h.Release("two")
+		w.Hears(push)
+		third := w.Says(h, 12, ready(w, "fought", forge.WantEnds(t, w, "fought", two, landfall.RunSucceeded))...)
+		if third.ID != second.ID || first.ID == second.ID {
+			t.Errorf("got %+v and %+v after %+v, want one new comment that is edited", second, third, first)
+		}
+	})
+
+	t.Run("edited by somebody", func(t *testing.T) {
+		t.Parallel()
+		w := w.In(t)
+		h, _ := w.Follow("edited")
+		one := opened(w, h)
+		want := ready(w, "edited", forge.WantEnds(t, w, "edited", one, landfall.RunSucceeded))
+		first := w.Says(h, 12, want...)
+		w.Hears(w.CommentEdited(h, first, eve, "Landfall is down."))
+		// N-043: it says again what it said
+		if second := w.Says(h, 12, want...); second.ID != first.ID || second.Body != first.Body {
+			t.Errorf("got %+v, want %+v", second, first)
+		}
+	})
+
 	t.Run("a fork", func(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
