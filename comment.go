@@ -33,6 +33,7 @@ type AppReport struct {
 	State         RunState  // of the newest run of Commit; empty when there is none
 	Reason        string    // of that run
 	Commit        CommitSHA // the pull request's head
+	Deleted       bool      // the app was deleted
 	Merged        bool      // the pull request was closed because its base branch has it
 	Run           string    // address of the run
 	RunID         string

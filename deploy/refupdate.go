@@ -171,6 +171,11 @@ func (u *RefUpdate) tags(ctx context.Context, push landfall.Push, by Mover) erro
 	if err := SetTag(ctx, u.Tx, tag, by); err != nil {
 		return err
 	}
+	if branch != u.App.Branch {
+		if err := u.Tx.RenewComments(ctx, *u.App, branch, by.At, renewEvery); err != nil {
+			return err
+		}
+	}
 	return u.PullTags(ctx, push, by)
 }
 

@@ -81,8 +81,15 @@ func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 		return err
 	}
 	app.Live = to
-	return tx.UpdateApp(ctx, *app)
+	if err := tx.UpdateApp(ctx, *app); err != nil {
+		return err
+	}
+	return tx.RenewComments(ctx, *app, app.Branch, by.At, renewEvery)
 }
+
+// renewEvery is how long one comment on a pull request waits after the other when all of them compare with another
+// release: GitHub takes few comments in an hour, and most of them are for what people do.
+const renewEvery = time.Minute
 
 // canBeLive returns a release. Conflict when it cannot be live, as MoveLive says.
 func canBeLive(ctx context.Context, tx *store.Tx, app landfall.App, uid landfall.UID) (landfall.Release, error) {

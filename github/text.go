@@ -69,6 +69,10 @@ func answers(all []string) string {
 func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	var b strings.Builder
 	b.WriteString("\n### " + literal(app.App) + " · " + headline(app, closed) + "\n")
+	if app.Deleted {
+		b.WriteString("The app was deleted: its addresses answer no more.\n")
+		return b.String()
+	}
 	b.WriteString("| | |\n|---|---|\n")
 	field := func(name, value string) {
 		if value != "" {
@@ -116,6 +120,8 @@ func approval(app landfall.AppReport) string {
 // headline returns the state of an app in a few words.
 func headline(app landfall.AppReport, closed bool) string {
 	switch {
+	case app.Deleted:
+		return "deleted"
 	case closed && app.Merged:
 		return "merged"
 	case closed:

@@ -121,6 +121,7 @@ func reports() map[string]landfall.PullRequestReport {
 		"unchanged": one(same), "superseded": one(cancelled, superseded),
 		"closed": {Closed: true, Apps: []landfall.AppReport{merged, closed}},
 		"many":   one(many), "hostile": {Apps: []landfall.AppReport{bad, worse}, Answers: []string{"ada asked to " + hostile}},
+		"deleted": one(landfall.AppReport{App: "admin", Deleted: true}, shopReport()),
 		"commands": {Apps: []landfall.AppReport{shopReport()}, Answers: []string{
 			"ada asked to promote: shop: promote needs the role maintain in harbor/shop, and ada has write",
 			"bob asked to retry: shop: 3f9c1ab is queued again",

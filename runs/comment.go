@@ -95,7 +95,7 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 	}
 	report.Closed = true
 	for _, app := range apps {
-		if app.GitHub != comment.Repository || !app.Deleted.IsZero() {
+		if app.GitHub != comment.Repository || !app.Deleted.IsZero() && (comment.ID == 0 || replaced(apps, app)) {
 			continue
 		}
 		pull, err := c.DB.PullRequest(ctx, app.ID, comment.Number)
@@ -104,6 +104,10 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 		}
 		if err != nil {
 			return report, false, err
+		}
+		if !app.Deleted.IsZero() {
+			report.Apps = append(report.Apps, landfall.AppReport{App: app.Name, Deleted: true})
+			continue
 		}
 		section, ready, err := c.Runs.section(ctx, app, pull)
 		if err != nil || !ready {
@@ -123,6 +127,13 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 	}
 	slices.SortFunc(report.Apps, func(a, b landfall.AppReport) int { return strings.Compare(a.App, b.App) })
 	return report, true, nil
+}
+
+// replaced reports whether another app of the same repository has the name of a deleted one.
+func replaced(apps []landfall.App, deleted landfall.App) bool {
+	return slices.ContainsFunc(apps, func(app landfall.App) bool {
+		return app.GitHub == deleted.GitHub && app.Name == deleted.Name && app.Deleted.IsZero()
+	})
 }
 
 // section reads what a comment says about one app. It reports false while gateways do not show that.

@@ -27,7 +27,8 @@ func (tx *Tx) WantComment(ctx context.Context, r landfall.GitHubRepository, numb
 		ON CONFLICT (github_id, owner, name, number) DO UPDATE SET wanted = comments.wanted + 1,
 			since = CASE WHEN comments.told < comments.wanted
 			AND comments.dropped = 0 THEN comments.since ELSE excluded.since END,
-			next_at = CASE WHEN comments.next_at > excluded.next_at THEN comments.next_at ELSE excluded.next_at END,
+			next_at = CASE WHEN comments.next_at > excluded.next_at AND comments.attempts > 0
+				THEN comments.next_at ELSE excluded.next_at END,
 			attempts = CASE WHEN comments.dropped = 1 THEN 0 ELSE comments.attempts END, dropped = 0`,
 		r.ID, r.Owner, r.Name, number, micros(at))
 }
@@ -103,4 +104,36 @@ func (tx *Tx) RestoreComment(ctx context.Context, comment landfall.Comment, now 
 		WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4 AND restored <= $6`,
 		r.ID, r.Owner, r.Name, comment.Number, micros(now), micros(now.Add(-interval)))
 	return err == nil, landfall.Ignore(err, landfall.NotFound)
+}
+
+// RenewComments notes that the comments on the open pull requests into a branch compare with another release now. Each
+// is due in its turn, at an interval, those first to which something happened last; and no other one is kept waiting. A
+// comment that is owed already says the newest when its time comes.
+func (tx *Tx) RenewComments(ctx context.Context, app landfall.App, base string, now time.Time,
+	interval time.Duration) error {
+	r := app.GitHub
+	return tx.exec(ctx, "store.RenewComments", `UPDATE comments SET wanted = comments.wanted + 1,
+			since = $6 + due.place * $7, next_at = $6 + due.place * $7
+		FROM (SELECT p.number, ROW_NUMBER() OVER (ORDER BY p.updated DESC, p.number) AS place
+			FROM pull_requests p JOIN comments c ON c.number = p.number
+			WHERE p.app = $1 AND p.base = $2 AND p.open = 1 AND c.github_id = $3 AND c.owner = $4 AND c.name = $5
+				AND c.told = c.wanted AND c.dropped = 0 AND c.comment_id <> 0) AS due
+		WHERE comments.github_id = $3 AND comments.owner = $4 AND comments.name = $5 AND comments.number = due.number`,
+		app.ID, base, r.ID, r.Owner, r.Name, micros(now), interval.Microseconds())
+}
+
+// WantComments notes that the comments on an app's pull requests that the forge has have something new to say.
+func (tx *Tx) WantComments(ctx context.Context, app landfall.App, at time.Time) error {
+	numbers, err := list(ctx, tx.queries, "store.WantComments", scanValue[int], `SELECT p.number FROM pull_requests p
+		JOIN comments c ON c.number = p.number AND c.github_id = $2 AND c.owner = $3 AND c.name = $4
+		WHERE p.app = $1 AND p.open = 1 AND c.comment_id <> 0`, app.ID, app.GitHub.ID, app.GitHub.Owner, app.GitHub.Name)
+	if err != nil {
+		return err
+	}
+	for _, number := range numbers {
+		if err := tx.WantComment(ctx, app.GitHub, number, at); err != nil {
+			return err
+		}
+	}
+	return nil
 }

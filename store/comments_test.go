@@ -70,6 +70,55 @@ func testComments(t *testing.T, open opener) {
 			t.Errorf("something happened again: got %+v, want a comment that is owed, and no attempt", got)
 		}
 	})
+	t.Run("when the base moves", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "based")
+		app.GitHub = shop
+		box := store.Comments{DB: db}
+		told := func(number int) {
+			t.Helper()
+			c := testkit.Must(db.Comment(ctx, shop, number))(t)
+			c.ID, c.Attempts, c.NextAt = int64(number), 0, noon
+			if err := box.MarkWritten(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for number, p := range map[int]store.PullRequest{
+			1: {Base: "main", Open: true}, 2: {Base: "main", Open: true}, 3: {Base: "release", Open: true}, 4: {Base: "main"},
+			5: {Base: "main", Open: true}, // not told yet
+		} {
+			p.Number, p.HeadRef = number, "refs/heads/f"
+			update(t, db, func(tx *store.Tx) error { return tx.PutPullRequest(ctx, app.ID, p, after(number)) })
+			want(t, db, shop, number, noon)
+			if number != 5 {
+				told(number)
+			}
+		}
+		owed := func(seconds int) (numbers []int) {
+			for _, c := range testkit.Must(box.Due(ctx, after(seconds), 10))(t) {
+				numbers = append(numbers, c.Number)
+			}
+			return numbers
+		}
+		renew := func(seconds int) {
+			t.Helper()
+			update(t, db, func(tx *store.Tx) error {
+				return tx.RenewComments(ctx, app, "main", after(seconds), time.Minute)
+			})
+		}
+		renew(0)
+		renew(30) // it changes nothing for what is owed already
+		testkit.Same(t, "at first", owed(59), []int{5})
+		testkit.Same(t, "after a minute", owed(60), []int{5, 2})
+		testkit.Same(t, "after two", owed(120), []int{5, 2, 1})
+		want(t, db, shop, 1, after(61))
+		testkit.Same(t, "there is news of one", owed(61), []int{5, 2, 1})
+		told(2)
+		renew(200)
+		testkit.Same(t, "renewed again", owed(259), []int{5, 1})
+		testkit.Same(t, "renewed again, a minute later", owed(260), []int{5, 1, 2})
+	})
 	t.Run("two repositories have nothing in common, whatever their ids", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

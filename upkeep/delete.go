@@ -40,6 +40,9 @@ func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, withReleases b
 			}
 		}
 		app.Deleted = by.At
+		if err := tx.WantComments(ctx, app, by.At); err != nil {
+			return err
+		}
 		return u.takeDown(ctx, tx, app, by)
 	})
 	if err == nil {

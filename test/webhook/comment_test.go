@@ -178,6 +178,21 @@ func TestComments(t *testing.T) {
 		}
 	})
 
+	t.Run("when the base branch moves, and when the app goes", func(t *testing.T) {
+		t.Parallel()
+		w := w.In(t)
+		h, _ := w.Follow("based")
+		one := opened(w, h)
+		run := forge.WantEnds(t, w, "based", one, landfall.RunSucceeded)
+		w.Says(h, 12, append(ready(w, "based", run), "1 file changed")...)
+		h.Git("switch", "--quiet", "main")
+		same, push := h.Release("one")
+		w.Hears(push)
+		forge.WantEnds(t, w, "based", same, landfall.RunSucceeded)
+		w.Call(http.MethodDelete, "/apps/based?force=true", nil, nil)
+		w.Says(h, 12, "### based · deleted", "its addresses answer no more")
+	})
+
 	t.Run("edited by somebody", func(t *testing.T) {
 		t.Parallel()
 		w := w.In(t)
