@@ -15,6 +15,9 @@ type Delivery struct {
 	Received time.Time `json:"received"`
 	Runs     []string  `json:"runs"` // the runs that it made or joined
 
+	// Asked is how often the forge was asked to deliver it again, since it could not.
+	Asked int `json:"asked,omitempty"`
+
 	// Needed says what somebody has to do so that it is acted on; empty when nothing is to be done, and in lists.
 	Needed string `json:"needed,omitempty"`
 

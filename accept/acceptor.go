@@ -32,6 +32,8 @@ type Acceptor struct {
 	unrecorded sync.Map
 
 	packer packer
+
+	Hooks *Hooks // what looks after webhooks at a forge; nil: nothing does
 }
 
 // TopicPlace is the topic of the jobs that find out where a reference is. The job has an app's ID and a reference, with

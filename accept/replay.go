@@ -97,6 +97,10 @@ func (acceptor *Acceptor) Explain(ctx context.Context, d landfall.Delivery) (str
 		return "", nil
 	}
 	event, err := acceptor.read(ctx, d)
+	if landfall.Is(err, landfall.NotFound) && d.Asked > 0 {
+		return fmt.Sprintf("The forge was asked %s, of %d at most, to deliver it again; later it can be done by hand at the "+
+			"forge, on the page of the webhook.", landfall.Count(d.Asked, "time"), maxAsked), nil
+	}
 	if landfall.Is(err, landfall.NotFound) {
 		return landfall.MessageOf(err), nil
 	}

@@ -127,6 +127,9 @@ func (r WebhookReceiver) judge(ctx context.Context, tx *store.Tx, owner landfall
 	for _, app := range apps {
 		came.apps = append(came.apps, app.ID)
 	}
+	if err == nil && known.asked > 0 {
+		err = r.recordRecovered(ctx, tx, &d, known.asked)
+	}
 	return d, came, false, err
 }
 
@@ -134,6 +137,7 @@ func (r WebhookReceiver) judge(ctx context.Context, tx *store.Tx, owner landfall
 type known struct {
 	there    bool              // it came before
 	acted    bool              // and was accepted: it was for an app, or for nobody at all
+	asked    int               // how often the forge was asked to deliver it again
 	delivery landfall.Delivery // set when it was accepted
 	apps     []string          // ids of those for which it was
 }
@@ -144,7 +148,8 @@ func knownOf(ctx context.Context, tx *store.Tx, event webhook.Event) (k known, e
 	if err != nil {
 		return k, landfall.Ignore(err, landfall.NotFound)
 	}
-	if k.there, k.acted = true, !d.Unmatched; d.Unmatched {
+	k.there, k.acted, k.asked = true, !d.Unmatched, d.Asked
+	if d.Unmatched {
 		return k, nil
 	}
 	k.delivery = d

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -161,6 +162,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string,
 			return err
 		}
 		tx.Enqueue(accept.TopicCatchUp, app.ID, time.Time{}) // which sees where the repository is now
+		a.Acceptor.Hooks.Enqueue(tx, app.ID)
 		if asApp {
 			return tx.SetCredentials(ctx, app.ID, store.Credentials{App: true})
 		}
@@ -213,6 +215,17 @@ func (a *api) hookOf(h landfall.Hook) *client.Hook {
 	return &client.Hook{URL: a.URL.JoinPath(webhook.Path, h.ID).String()}
 }
 
+// addForgeState adds to a hook what is known of it at the forge.
+func (a *api) addForgeState(ctx context.Context, app landfall.App, hook *client.Hook) error {
+	state, err := a.DB.HookState(ctx, app.ID)
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	hook.Made, hook.Looked, hook.Problem = state.ID != 0 && state.Made, state.Looked, state.Problem
+	hook.Mended, hook.MendedAt = state.Mended, state.MendedAt
+	return nil
+}
+
 // hook returns the hook of an app. NotFound, with a sentence, when it has none.
 func (a *api) hook(ctx context.Context, app landfall.App) (landfall.Hook, error) {
 	h, err := a.DB.HookOf(ctx, app.ID)
@@ -229,7 +242,10 @@ func (a *api) rotateHook(ctx context.Context, app landfall.App, _ *AppPath) (*bo
 		return nil, err
 	}
 	hook.Secret = randomHex(32)
-	err = a.DB.Update(ctx, func(tx *store.Tx) error { return tx.SetHookSecret(ctx, hook.ID, hook.Secret) })
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		a.Acceptor.Hooks.Enqueue(tx, app.ID) // which gives it to the forge
+		return tx.SetHookSecret(ctx, hook.ID, hook.Secret)
+	})
 	return answer(a.appWith(app, hook), err)
 }
 
@@ -303,7 +319,7 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 			return nil, err
 		}
 		c.Hook = a.hookOf(hook)
-		if err := a.showCredentials(ctx, app, &c); err != nil {
+		if err := errors.Join(a.showCredentials(ctx, app, &c), a.addForgeState(ctx, app, c.Hook)); err != nil {
 			return nil, err
 		}
 	}
@@ -392,6 +408,12 @@ func (a *api) deleteApp(ctx context.Context, app landfall.App, in *struct {
 			"removes what it stored, and the name stays reserved: say --force", app.Name)
 	}
 	if err := a.Upkeep.DeleteApp(ctx, app, true, caller(ctx).Name); err != nil {
+		return nil, err
+	}
+	if err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		a.Acceptor.Hooks.Enqueue(tx, app.ID) // which takes its webhook away at the forge
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	app, err := a.DB.App(ctx, app.ID)

@@ -318,7 +318,23 @@ func showHook(t *Table, app client.App) {
 	if app.Hook != nil {
 		t.field("webhook", app.Hook.URL)
 		t.field("webhook secret (shown once)", app.Hook.Secret)
+		t.field("webhook at the forge", seenAtForge(*app.Hook))
+		t.field("webhook problem", app.Hook.Problem)
+		if app.Hook.Mended != "" {
+			t.field("webhook mended", Local(app.Hook.MendedAt)+": "+app.Hook.Mended)
+		}
 	}
+}
+
+// seenAtForge says who made a webhook at the forge, and when it was seen there.
+func seenAtForge(hook client.Hook) string {
+	switch {
+	case hook.Looked.IsZero():
+		return ""
+	case hook.Made:
+		return "made by this server, as it has to be at " + Local(hook.Looked)
+	}
+	return "made by hand, seen at " + Local(hook.Looked)
 }
 
 func (c *Call) appHook() *cobra.Command {
@@ -347,7 +363,8 @@ func (c *Call) appHook() *cobra.Command {
 The address goes into the repository's settings at the forge, with the secret, which is shown when it is
 made and never again. With --rotate there is a new one, and deliveries that are signed with the old one
 are refused from then on, until the forge has the new one. Whether deliveries come is what landfall app
-deliveries shows.`
+deliveries shows. With LANDFALL_GITHUB_TOKEN the server makes the webhook at GitHub by itself, gives it each
+new secret, and mends it when somebody changes it there; landfall app show says so.`
 	cmd.Flags().BoolVar(&rotate, "rotate", false, "make a new secret; the old one is refused at once")
 	return cmd
 }

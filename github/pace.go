@@ -27,6 +27,12 @@ const (
 // follows it are not more than that together.
 type pace struct{ points, minute, hour *rate.Limiter }
 
+// Pace is shared by all that calls GitHub by the same credentials, to which the limits apply.
+type Pace = pace
+
+// NewPace returns a pace at which nothing was sent yet.
+func NewPace() *Pace { return newPace() }
+
 func newPace() *pace {
 	const points, burst, longBurst = 300, 20, 100
 	return &pace{

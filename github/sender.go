@@ -68,6 +68,7 @@ type Sender struct {
 	Allowed func(ctx context.Context) error
 
 	Tracer *trace.Tracer // may be nil
+	Pace   *Pace         // shared with what else calls GitHub; nil: nothing does
 
 	// AppLogin returns the user in whose name the App writes; empty: requests are sent with a person's token. May be nil.
 	AppLogin func(ctx context.Context) (string, error)
@@ -175,7 +176,7 @@ func (s *Sender) call(ctx context.Context, what request,
 
 func (s *Sender) limits() *pace {
 	if s.pace == nil {
-		s.pace = newPace()
+		s.pace = cmp.Or(s.Pace, newPace())
 	}
 	return s.pace
 }
@@ -236,12 +237,5 @@ func (s *Sender) wait(ctx context.Context, d time.Duration) error {
 	if s.Wait != nil {
 		return s.Wait(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return sleep(ctx, d)
 }

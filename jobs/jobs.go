@@ -101,10 +101,10 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 			return err
 		}
 		round := time.Now().UnixNano()
-		if err := w.Acceptor.WakeCatchUp(ctx, round, 0); err != nil {
+		if err := w.wakeLooks(ctx, round, 0); err != nil {
 			return err
 		}
-		queues[upkeepQueue] = 1
+		w.keepQueues(queues)
 		if err := w.Upkeep.WakeForget(ctx); err != nil { // also for a process that never lives for long
 			return err
 		}
@@ -113,7 +113,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
 		sweeps.Go(func() {
 			w.repeat(ctx, accept.CatchUpEvery, func(ctx context.Context) error {
-				return w.Acceptor.WakeCatchUp(ctx, round, accept.CatchUpEvery)
+				return w.wakeLooks(ctx, round, accept.CatchUpEvery)
 			})
 		})
 		sweeps.Go(func() { w.repeat(ctx, expireEvery, w.Acceptor.Runs.ExpireWaiting) })
@@ -143,6 +143,19 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 	return queue.Run(ctx)
 }
 
+// keepQueues adds the queues on which one process works for all.
+func (w *Worker) keepQueues(queues map[string]int) {
+	queues[upkeepQueue] = 1
+	if w.Acceptor.Hooks != nil {
+		queues[accept.QueueHooks] = 1
+	}
+}
+
+// wakeLooks makes the jobs that look at repositories at forges, and at their webhooks.
+func (w *Worker) wakeLooks(ctx context.Context, round int64, within time.Duration) error {
+	return errors.Join(w.Acceptor.WakeCatchUp(ctx, round, within), w.Acceptor.Hooks.Wake(ctx, round, within))
+}
+
 // work does what a durable job asks for, and logs errors with the names that the job has.
 func (w *Worker) work(ctx context.Context, topic, id string) error {
 	err := w.workOn(ctx, topic, id)
@@ -153,7 +166,7 @@ func (w *Worker) work(ctx context.Context, topic, id string) error {
 	switch topic {
 	case runs.Topic:
 		logger = logger.With("run", id)
-	case deploy.TopicCollect, accept.TopicCatchUp:
+	case deploy.TopicCollect, accept.TopicCatchUp, accept.TopicHook:
 		logger = logger.With("app_id", id)
 	case accept.TopicPlace:
 		app, ref, _ := strings.Cut(id, " ")
@@ -176,6 +189,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 		return w.Acceptor.Place(ctx, app, landfall.RefName(ref))
 	case accept.TopicCatchUp:
 		return w.Acceptor.CatchUp(ctx, id)
+	case accept.TopicHook:
+		return w.Acceptor.Hooks.Look(ctx, id)
 	}
 	return &landfall.Error{Op: "jobs.work", Message: "unknown topic " + topic}
 }

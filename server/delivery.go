@@ -34,6 +34,7 @@ import (
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/upkeep"
+	"landfall.dev/landfall/webhook"
 )
 
 // delivery is the part that makes releases of pushes.
@@ -74,6 +75,11 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 		return nil, err
 	}
 	sender := newSender(s, acceptor, connection)
+	if sender != nil && s.config.GitHubToken != "" {
+		if acceptor.Hooks, err = newHooks(s, acceptor, sender); err != nil {
+			return nil, err
+		}
+	}
 	line := newPipeline(s, acceptor, trials, v.metrics)
 	kept := newUpkeep(s, acceptor, line.Builds)
 	uploads := newUploads(s)
@@ -189,10 +195,24 @@ func newSender(s *shared, acceptor *accept.Acceptor, connection *connect.Connect
 	return &github.Sender{
 		Client: connection.Tokens().Client(), AppLogin: connection.Login, URL: s.config.URL.String(), Now: time.Now,
 		Logger: s.logger, Allowed: s.owns, Tracer: s.tracer, Outbox: runs.Outbox{Outbox: outbox, Runs: all},
-		Comments: comments, DropOvertaken: outbox.DropOvertaken,
+		Comments: comments, DropOvertaken: outbox.DropOvertaken, Pace: github.NewPace(),
 		Commands:    accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
 		Deployments: deployments, Refusals: store.Refusals{DB: s.db},
 	}
+}
+
+// newHooks returns what looks after webhooks at GitHub, with the installation's token.
+func newHooks(s *shared, acceptor *accept.Acceptor, sender *github.Sender) (*accept.Hooks, error) {
+	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken),
+		&http.Client{Transport: s.tracer.Transport(acceptor.Mirrors.Dialer.Transport())})
+	if err != nil {
+		return nil, err
+	}
+	forge := &github.Hooks{Client: client, Pace: sender.Pace, Now: time.Now, Allowed: s.owns}
+	return &accept.Hooks{
+		Acceptor: acceptor, Forge: forge, Deliveries: forge, Host: github.Host(s.config.GitHubAPI),
+		Address: func(hook string) string { return s.config.URL.JoinPath(webhook.Path, hook).String() },
+	}, nil
 }
 
 func (s *delivery) duties() (all duties) {

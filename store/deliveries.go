@@ -38,14 +38,14 @@ func (q queries) HookOf(ctx context.Context, app string) (landfall.Hook, error) 
 		`SELECT id, app, secret FROM hooks WHERE app = $1 ORDER BY created LIMIT 1`, app)
 }
 
-const deliveryColumns = `hook, id, event, digest, decision, runs, received, unmatched, repository`
+const deliveryColumns = `hook, id, event, digest, decision, runs, received, unmatched, repository, asked`
 
 func scanDelivery(row scanner) (landfall.Delivery, error) {
 	var d landfall.Delivery
 	var runs string
 	var received int64
 	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched,
-		&d.Repository); err != nil {
+		&d.Repository, &d.Asked); err != nil {
 		return d, err
 	}
 	d.Received = timeOf(received)
@@ -60,8 +60,8 @@ func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery, apps ...s
 	if err != nil {
 		return err
 	}
-	err = tx.exec(ctx, op, `INSERT INTO deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received), d.Unmatched, d.Repository)
+	err = tx.exec(ctx, op, `INSERT INTO deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received), d.Unmatched, d.Repository, d.Asked)
 	for _, app := range apps {
 		if err == nil && d.Hook == "" {
 			err = tx.exec(ctx, op, `INSERT INTO shared_deliveries (delivery, app) VALUES ($1, $2)`, d.ID, app)
@@ -77,7 +77,7 @@ func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery, apps ...s
 func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret string) (bool, error) {
 	const op landfall.Op = "store.RecordDelivery"
 	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.NotFound}, `INSERT INTO deliveries (`+deliveryColumns+`)
-		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0, CAST($8 AS BIGINT) WHERE $1 = '' OR EXISTS (SELECT 1
+		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0, CAST($8 AS BIGINT), 0 WHERE $1 = '' OR EXISTS (SELECT 1
 		FROM hooks WHERE id = $1 AND secret = $7)
 		ON CONFLICT (hook, id) DO NOTHING`, d.Hook, d.ID, d.Event, d.Digest, d.Decision, micros(d.Received), secret,
 		d.Repository)

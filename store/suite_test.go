@@ -54,6 +54,7 @@ func suite(t *testing.T, open opener) {
 		{"Uses", testUses},
 		{"UsesHold", testUsesHold},
 		{"Payloads", testPayloads},
+		{"ForgeHooks", testForgeHooks},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package webhook
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -74,6 +75,16 @@ func EventOf(delivery landfall.Delivery, payload []byte) (Event, error) {
 		intake.Push.Accepted, intake.Push.Delivery = delivery.Received, delivery.ID
 	}
 	return intake, nil
+}
+
+// Events returns the events that Parse acts on and that a webhook of a repository may have.
+func Events() []string { return []string{"push", "pull_request", "merge_group", "issue_comment"} }
+
+// MattersLate reports whether an event with an action, empty where it has none, leads to something also when it comes
+// late. A command in a comment does not: who wrote it may not want it any more.
+func MattersLate(event, action string) bool {
+	return event == "push" || event == "pull_request" &&
+		slices.Contains([]string{"opened", "reopened", "synchronize", "edited", "closed"}, action)
 }
 
 // repositoryOf returns the id of the repository in the payload of any event; 0 when it has none in the usual place.

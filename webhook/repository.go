@@ -51,6 +51,14 @@ func (p *repositoryPayload) parse(event string) (Repository, error) {
 	return r, nil
 }
 
+// NamesAt returns the owner and the name of the repository at an address, in any form, if its host is this one. GitHub
+// does not tell the cases of letters apart.
+func NamesAt(address, host string) (owner, name string, ok bool) {
+	rest, ok := strings.CutPrefix(normalAddress(address), strings.ToLower(host)+"/")
+	owner, name, both := strings.Cut(rest, "/")
+	return owner, name, ok && both && isName(owner) && isName(name)
+}
+
 func isName(s string) bool { return repositoryName.MatchString(s) && strings.Trim(s, ".") != "" }
 
 // Matches reports whether address is one of the repository's, in any form: over https, http, ssh or git, in the form

@@ -91,6 +91,12 @@ type App struct {
 type Hook struct {
 	URL    string `json:"url"`
 	Secret string `json:"secret,omitempty" doc:"shown once: in the answer that made it"`
+
+	Made     bool      `json:"made,omitempty" doc:"it was made at the forge by this server, which looks after it"`
+	Looked   time.Time `json:"looked,omitzero" doc:"when it was last found at the forge as it has to be"`
+	Problem  string    `json:"problem,omitempty" doc:"what is wrong with it at the forge, and what to do"`
+	Mended   string    `json:"mended,omitempty" doc:"what was wrong with it at the forge, and was mended last"`
+	MendedAt time.Time `json:"mended_at,omitzero" doc:"when"`
 }
 
 // Run is one passage of one commit through the pipeline.

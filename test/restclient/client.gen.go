@@ -272,6 +272,21 @@ type GroupUnit struct {
 
 // Hook defines model for Hook.
 type Hook struct {
+	// Looked when it was last found at the forge as it has to be
+	Looked *time.Time `json:"looked,omitempty"`
+
+	// Made it was made at the forge by this server, which looks after it
+	Made *bool `json:"made,omitempty"`
+
+	// Mended what was wrong with it at the forge, and was mended last
+	Mended *string `json:"mended,omitempty"`
+
+	// MendedAt when
+	MendedAt *time.Time `json:"mended_at,omitempty"`
+
+	// Problem what is wrong with it at the forge, and what to do
+	Problem *string `json:"problem,omitempty"`
+
 	// Secret shown once: in the answer that made it
 	Secret *string `json:"secret,omitempty"`
 	Url    string  `json:"url"`
