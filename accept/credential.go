@@ -3,6 +3,7 @@ package accept
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"landfall.dev/landfall"
@@ -12,8 +13,11 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// tokenName is the name under which the token for an app's repository is sealed. No secret of an app can have it.
-const tokenName = "token of the repository"
+// These are the names under which what reads an app's repository is sealed. No secret of an app can have them.
+const (
+	tokenName = "token of the repository"
+	keyName   = "deploy key of the repository"
+)
 
 // Credential returns what reads an app's repository at its forge, none for one that everybody may read. This is the one
 // place where it is chosen: what a person stored for the app goes before what the installation could use by itself.
@@ -22,6 +26,13 @@ const tokenName = "token of the repository"
 func (acceptor *Acceptor) Credential(ctx context.Context, app landfall.App) (c builder.Credential, err error) {
 	stored, err := acceptor.DB.Credentials(ctx, app.ID)
 	if err != nil {
+		return c, err
+	}
+	if builder.IsSSH(app.Repository) {
+		c.HostKeys = strings.Join(stored.HostKeys, "\n")
+		if stored.Key != nil {
+			c.Key, err = acceptor.unseal(app, keyName, stored.Key, "landfall app key "+app.Name+" --rotate")
+		}
 		return c, err
 	}
 	if stored.App && stored.Token == nil && stored.Password == "" && acceptor.GitHub != nil {

@@ -49,6 +49,12 @@ func (a *api) registerApps(h huma.API) {
 		"Set a new password for the app's repository"), a.setCredentials)
 	registerOn(a, h, administering("drop-credentials", http.MethodDelete, "/apps/{app}/credentials",
 		"Remove the password or token for the app's repository"), a.dropCredentials)
+	registerOn(a, h, administering("set-deploy-key", http.MethodPut, "/apps/{app}/deploy-key",
+		"Make another deploy key for the app's repository, or store one"), a.setDeployKey)
+	registerOn(a, h, administering("drop-deploy-key", http.MethodDelete, "/apps/{app}/deploy-key",
+		"Remove the deploy key for the app's repository"), a.dropDeployKey)
+	registerOn(a, h, administering("set-host-keys", http.MethodPut, "/apps/{app}/host-keys",
+		"Say which keys the host of the app's repository may have"), a.setHostKeys)
 	registerOn(a, h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
 		"Replace the secret of the app's webhook"), a.rotateHook)
 	registerOn(a, h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
@@ -166,7 +172,8 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string,
 		if asApp {
 			return tx.SetCredentials(ctx, app.ID, store.Credentials{App: true})
 		}
-		return a.Acceptor.SetToken(ctx, tx, app.ID, &in.Username, secret.Text(in.Password))
+		return a.Acceptor.NewCredentials(ctx, tx, app,
+			accept.Reach{Username: in.Username, Token: secret.Text(in.Password), HostKeys: in.HostKeys})
 	})
 	if err != nil {
 		return client.App{}, err
@@ -183,7 +190,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string,
 	case asApp: // the App hears of pushes
 		return a.appAtGitHub(ctx, app)
 	}
-	return a.appWith(app, hook), nil
+	return a.withCredentials(ctx, app, a.appWith(app, hook))
 }
 
 // madeApp shows an app that an earlier request with the same key made, as if it had been made now.
@@ -199,7 +206,10 @@ func (a *api) madeApp(ctx context.Context, app landfall.App) (client.App, error)
 		return client.App{}, err
 	}
 	hook, err := a.DB.HookOf(ctx, app.ID)
-	return a.appWith(app, hook), err
+	if err != nil {
+		return client.App{}, err
+	}
+	return a.withCredentials(ctx, app, a.appWith(app, hook))
 }
 
 // appWith is an app with its hook, whose secret is shown this once.
@@ -279,9 +289,9 @@ func (a *api) newApp(ctx context.Context, n client.NewApp) (landfall.App, error)
 		}
 	}
 	if app.Repository == "" {
-		if n.Username != "" || n.Password != "" {
-			return app, landfall.Errorf("api", landfall.Invalid, "a user name or token for a repository was given, and no "+
-				"repository: name its address with --repo, or leave them out for the built-in remote")
+		if n.Username != "" || n.Password != "" || len(n.HostKeys) > 0 {
+			return app, landfall.Errorf("api", landfall.Invalid, "a user name, token or host key for a repository was given, "+
+				"and no repository: name its address with --repo, or leave them out for the built-in remote")
 		}
 		if a.Repositories == nil {
 			return app, landfall.Errorf("api", landfall.Unavailable,

@@ -40,6 +40,9 @@ const usual = "app=shop ns=default uid=live tag=spare secret=STRIPE_KEY name=hel
 // uploadID is an upload of which one byte is there.
 const uploadID = "aaaaaaaaaaaaaaaaaaaaaaaaaa"
 
+// hostKey is the key of a host for ssh.
+const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+
 // lost is the name of what is not there.
 const lost = "nosuch"
 
@@ -79,6 +82,11 @@ func rows() []row {
 			says: `"repository_token_set":`, lost: []string{"app"},
 		},
 		{id: "drop-credentials", scope: admin, with: "app=bakery", says: `"name":"bakery"`, lost: []string{"app"}},
+		{id: "set-deploy-key", scope: admin, with: "app=young", body: `{"private_key":""}`, says: `"public_key":"ssh-ed25519 `,
+			lost: []string{"app"}},
+		{id: "drop-deploy-key", scope: admin, with: "app=young", says: `"host_keys":`, lost: []string{"app"}},
+		{id: "set-host-keys", scope: admin, with: "app=young", says: `"host_keys":["ssh-ed25519 SHA256:`,
+			body: `{"host_keys":["` + hostKey + `"]}`, lost: []string{"app"}},
 		{id: "rotate-hook", scope: admin, with: "app=bakery", says: `"secret":`, lost: []string{"app"}},
 		{id: "set-branch", scope: admin, body: `{"branch":"trunk"}`, says: `"branch":"trunk"`, lost: []string{"app"}},
 		{id: "set-previews", scope: admin, body: `{"previews":"signed-in"}`, says: `"previews":"signed-in"`,

@@ -101,7 +101,8 @@ func (w *world) makeApps() {
 	w.update(func(ctx context.Context, tx *store.Tx) error {
 		err := errors.Join(tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 0), tx.EnsureNamespace(ctx, "bare", 0),
 			tx.EnsureNamespace(ctx, "lone", 0))
-		for id, repository := range map[string]string{shopID: "", bakeryID: "https://git.example/bakery.git", youngID: ""} {
+		for id, repository := range map[string]string{shopID: "", bakeryID: "https://git.example/bakery.git",
+			youngID: "git@git.example:young.git"} {
 			app := landfall.App{
 				ID: id, Namespace: landfall.DefaultNamespace, Name: strings.TrimSuffix(id, "-id"), Branch: "main",
 				Repository: repository, UIDSpace: uuid.New(), Created: time.Now(),

@@ -33,7 +33,7 @@ func (d *Dialer) CheckURL(address string) error {
 	case strings.ContainsFunc(address, odd):
 		return refuse("has a space, a backslash or a control character in it")
 	case strings.HasPrefix(address, "ssh://") || (!strings.Contains(address, "://") && strings.Contains(address, "@")):
-		return refuse("is for ssh, which cannot be fetched from: give the https address, and a token by --repo-token-file")
+		return refuse("is for ssh, by which only repositories are read: it is https://HOST/PATH")
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Opaque != "" {

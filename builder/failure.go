@@ -75,6 +75,9 @@ func fetchError(ctx context.Context, op landfall.Op, r Remote, x *exchange, err 
 	if refusal != nil {
 		return refusal
 	}
+	if e, ok := errors.AsType[*landfall.Error](err); ok { // of the session by ssh, which keeps its errors
+		return e
+	}
 	e := &landfall.Error{Op: op, Kind: landfall.Unavailable, Err: err}
 	_, badCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	_, network := errors.AsType[net.Error](err)
@@ -129,6 +132,9 @@ func token(r Remote) string {
 }
 
 func host(r Remote) string {
+	if a, err := parseSSH(r.URL); err == nil && IsSSH(r.URL) {
+		return a.host
+	}
 	if u, err := url.Parse(r.URL); err == nil && u.Host != "" {
 		return u.Host
 	}

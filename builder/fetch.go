@@ -74,6 +74,7 @@ func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, com
 	if err != nil {
 		return err
 	}
+	defer c.close()
 	if err := mirror.prepare(); err != nil {
 		return mirror.readError(op, err)
 	}
@@ -98,34 +99,58 @@ func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, com
 	return mirror.join(ctx, op)
 }
 
+// session is a conversation with a remote, by https or by ssh.
+type session interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	UploadPack(ctx context.Context, request *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
+	io.Closer
+}
+
 // call is one conversation with a remote, after it has advertised its references.
 type call struct {
 	x          *exchange
-	session    transport.UploadPackSession
+	session    session
 	advertised *packp.AdvRefs
 	refs       map[landfall.RefName]plumbing.Hash // branches and tags, by names that git allows
 }
 
-// call asks a remote for its references. An empty repository has none.
-func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, error) {
-	if err := m.dialer().CheckURL(r.URL); err != nil {
-		return nil, err
+func (c *call) close() { _ = c.session.Close() }
+
+// session prepares a conversation with a remote.
+func (m *Mirrors) session(op landfall.Op, r Remote) (*exchange, session, error) {
+	if err := m.dialer().CheckRepository(r.URL); err != nil {
+		return nil, nil, err
 	}
-	origin, err := url.Parse(r.URL)
-	if err != nil {
-		return nil, landfall.Wrapf(op, landfall.Invalid, err, "the repository's address cannot be read")
+	x := &exchange{dialer: m.dialer(), remote: r, limit: m.Limits.WithDefaults().ReceivedBytes}
+	if IsSSH(r.URL) {
+		address, err := parseSSH(r.URL)
+		return x, &sshSession{x: x, address: address}, err
+	}
+	unreadable := func(err error) error {
+		return landfall.Wrapf(op, landfall.Invalid, err, "the repository's address cannot be read")
+	}
+	var err error
+	if x.origin, err = url.Parse(r.URL); err != nil {
+		return nil, nil, unreadable(err)
 	}
 	m.once.Do(func() { m.transport = m.dialer().Transport() })
-	x := &exchange{
-		base: m.transport, dialer: m.dialer(), remote: r, origin: origin, limit: m.Limits.WithDefaults().ReceivedBytes,
-	}
+	x.base = m.transport
 	endpoint, err := transport.NewEndpoint(r.URL)
 	if err != nil {
-		return nil, landfall.Wrapf(op, landfall.Invalid, err, "the repository's address cannot be read")
+		return nil, nil, unreadable(err)
 	}
-	session, err := githttp.NewClient(&http.Client{Transport: x}).NewUploadPackSession(endpoint, nil)
+	s, err := githttp.NewClient(&http.Client{Transport: x}).NewUploadPackSession(endpoint, nil)
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Err: err}
+		return nil, nil, &landfall.Error{Op: op, Err: err}
+	}
+	return x, s, nil
+}
+
+// call asks a remote for its references. An empty repository has none.
+func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, error) {
+	x, session, err := m.session(op, r)
+	if err != nil {
+		return nil, err
 	}
 	c := &call{x: x, session: session, refs: make(map[landfall.RefName]plumbing.Hash)}
 	c.advertised, err = session.AdvertisedReferencesContext(ctx)
@@ -134,6 +159,7 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 		return c, nil
 	}
 	if err != nil {
+		c.close()
 		return nil, fetchError(ctx, op, r, x, err)
 	}
 	for s, hash := range c.advertised.References {
@@ -277,6 +303,7 @@ func (m *Mirrors) Heads(ctx context.Context, r Remote) (map[landfall.RefName]lan
 	if err != nil {
 		return nil, "", err
 	}
+	defer c.close()
 	for name, hash := range c.refs {
 		if peeled, ok := c.advertised.Peeled[string(name)]; ok {
 			hash = peeled

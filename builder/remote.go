@@ -9,9 +9,10 @@ import (
 
 // Remote is a repository to read from.
 type Remote struct {
-	Namespace string // apps of one namespace share the mirror of an address; apps of two never do
-	URL       string // clone address, see CheckURL
 	Credential
+
+	Namespace string // apps of one namespace share the mirror of an address; apps of two never do
+	URL       string // clone address, see CheckRepository
 	// when set, the bare repository at this path is the mirror: URL is only for messages, and nothing is fetched
 	Local string
 }
@@ -21,6 +22,8 @@ type Remote struct {
 type Credential struct {
 	Username string      // for Password; empty: x-access-token, which GitHub and GitLab take with tokens
 	Password secret.Text // password or token; empty: none is sent
+	Key      secret.Text // deploy key for an address for ssh: the private half, as ssh-keygen writes it
+	HostKeys string      // lines of CheckHostKeys: that the host for ssh may have; empty: those that are built in
 }
 
 // folder returns the name of the mirror's folder. It is different for different namespaces and addresses, and contains

@@ -27,6 +27,7 @@ func (c *Call) appCommand() *cobra.Command {
 				return ask(ctx, cl, http.MethodGet, appPath(in), nil, c.showApp)
 			}),
 		c.appSet(),
+		c.appKey(),
 		c.appHook(),
 		c.appDeliveries(), c.appDelete(),
 		history,
@@ -167,25 +168,27 @@ func appPath(in Operands, below ...string) string {
 
 func (c *Call) appCreate() *cobra.Command {
 	var app client.NewApp
-	var passwordFile string
+	var passwordFile, hostKeyFile string
 	cmd := c.asking("create NAME", "Make an app",
 		"landfall app create shop\n"+
 			"landfall app create shop --repo harbor/shop\n"+
-			"landfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
+			"landfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token\n"+
+			"landfall app create shop --repo git@github.com:me/shop.git",
 		[]string{"name"}, func(ctx context.Context, cl *client.Client, in Operands) error {
 			app.Name, app.Namespace = in["name"], in["namespace"]
 			if err := cmp.Or(landfall.CheckAppName(app.Name), checkPreviews(app.Previews)); err != nil {
 				return err
 			}
-			if passwordFile != "" {
-				var err error
-				if app.Password, err = c.readCredential(passwordFile); err != nil {
-					return err
-				}
+			var err error
+			if app.Password, err = c.readCredential(passwordFile); err != nil {
+				return err
+			}
+			if app.HostKeys, err = c.readHostKeys(hostKeyFile); err != nil {
+				return err
 			}
 			isNew := app.Namespace != "" &&
 				landfall.Is(cl.Do(ctx, http.MethodGet, fnPath(app.Namespace), nil, nil), landfall.NotFound)
-			err := ask(ctx, cl, http.MethodPost, "/apps", app, c.showApp)
+			err = ask(ctx, cl, http.MethodPost, "/apps", app, c.showApp)
 			if err == nil && isNew {
 				fmt.Fprintf(c.Stderr, "made the namespace %s, too\n", printable(app.Namespace))
 			}
@@ -198,7 +201,10 @@ user name and a token as password.
 
 With --repo OWNER/NAME the repository is reached as the GitHub App that is connected (landfall github
 connect), and nothing else is needed. With a clone address, the webhook that is printed goes into the
-repository's settings.`
+repository's settings.
+
+A private repository is read over https with a token, or by ssh (git@HOST:PATH) with a deploy key. The key
+is made with the app; the answer has the public half, and says where to add it.`
 	flags := cmd.Flags()
 	flags.StringVar(&app.Repository, "repo", "",
 		"OWNER/NAME at GitHub, or the repository's clone address; without it the built-in remote is the repository")
@@ -211,6 +217,7 @@ repository's settings.`
 		"who sees releases that are not live: public or signed-in (default: public)")
 	flags.StringVar(&app.Username, "repo-user", "", "user name for the repository")
 	flags.StringVar(&passwordFile, "repo-token-file", "", tokenFileHelp)
+	flags.StringVar(&hostKeyFile, "host-key-file", "", hostKeyFileHelp)
 	return cmd
 }
 

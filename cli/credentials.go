@@ -57,8 +57,11 @@ func (c *Call) setCredentials(ctx context.Context, cl *client.Client, in Operand
 	return cl.Do(ctx, http.MethodPut, path, set, app)
 }
 
-// readCredential reads a token or key from a file, or from the standard input for "-".
+// readCredential reads a token or key from a file, or from the standard input for "-"; nothing without a file.
 func (c *Call) readCredential(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
 	if file != "-" {
 		return readSecret(file)
 	}
@@ -71,5 +74,8 @@ func (c *Call) readCredential(file string) (string, error) {
 func showCredentials(t *Table, app client.App) {
 	if !app.TokenSet.IsZero() {
 		t.field("repository token", "set on "+Local(app.TokenSet))
+	}
+	if app.DeployKey != nil {
+		showKey(t, *app.DeployKey)
 	}
 }

@@ -173,7 +173,7 @@ func (s *control) routeAPI(control *mux.Mux) error {
 		Rollout: d.rollout, Contents: d.contents, Runs: d.runs,
 		Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun, GitHub: d.github,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
-		CheckURL: d.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
+		CheckURL: d.acceptor.Mirrors.Dialer.CheckRepository, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(),
 		Proxy: s.config.Proxy.String(), Now: time.Now, Logger: s.logger, Keeper: d, Problems: s.problems,
 		StallTimeout: s.config.StallTimeout, Queues: appMessages{s.serving.broker},

@@ -13,6 +13,12 @@ type Credentials struct {
 	Token    []byte    `json:"token,omitempty"`    // password or token, sealed
 	TokenSet time.Time `json:"token_set,omitzero"` // when it was stored
 	App      bool      `json:"app,omitempty"`      // without a token: as the GitHub App that is connected
+
+	Key         []byte    `json:"key,omitempty"`         // private half of the deploy key for ssh, sealed
+	PublicKey   string    `json:"public_key,omitempty"`  // as it is pasted at the forge
+	Fingerprint string    `json:"fingerprint,omitempty"` // of the public half
+	KeySet      time.Time `json:"key_set,omitzero"`      // when it was stored
+	HostKeys    []string  `json:"host_keys,omitempty"`   // that the host for ssh may have; none: those that are built in
 }
 
 // SetCredentials stores how an app's repository is reached.

@@ -38,6 +38,8 @@ type NewApp struct {
 	Previews   string `json:"previews,omitempty" enum:"public,signed-in" doc:"who sees releases that are not live; default: public"`
 	Username   string `json:"username,omitempty" doc:"user name for the repository"`
 	Password   string `json:"password,omitempty" doc:"password or token for the repository; it is never shown again"`
+	// HostKeys are for a repository that is read by ssh, whose deploy key is made with the app.
+	HostKeys []string `json:"host_keys,omitempty" doc:"keys that the host for ssh may have, as ssh-keyscan prints them; GitHub's are built in"`
 }
 
 // Credentials are how an app's repository is reached from now on.
@@ -83,6 +85,7 @@ type App struct {
 	Hook       *Hook                  `json:"hook,omitempty" doc:"the webhook for its repository; where one app is shown"`
 	TokenSet   time.Time              `json:"repository_token_set,omitzero" doc:"when the password or token for its repository was stored; where one app is shown"`
 	GitHubApp  bool                   `json:"github_app,omitempty" doc:"its repository is reached as the GitHub App; where one app is shown"`
+	DeployKey  *DeployKey             `json:"deploy_key,omitempty" doc:"by which its repository is read by ssh; where one app is shown"`
 	Notes      []string               `json:"notes,omitempty" doc:"in the answer to a move of live: which triggers lead nowhere"`
 	Problems   []string               `json:"problems,omitempty" doc:"what hinders us at its repository; where one app is shown"`
 }

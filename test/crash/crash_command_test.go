@@ -45,6 +45,12 @@ app set bakery --branch trunk --previews signed-in --keep-files 7d --repo-token-
 	1 app show bakery: ^keep files: 7d
 app set bakery --no-repo-token
 	0 app show bakery: set on
+app create larder --repo git@git.example:larder.git --host-key-file {files}/hostkey
+	1 app key larder: ^host key: ssh-ed25519
+app key larder --rotate
+	1 app key larder: ^deploy key: ssh-ed25519
+app key larder --delete
+	0 app key larder: ^deploy key
 app hook bakery --rotate
 	1 app hook bakery: ^webhook: http
 token create ci --scope read
@@ -316,6 +322,7 @@ func newCommanded(t *testing.T, points []string) *commanded {
 	slow.Commit("A slow build")
 	c.known["@shop"], c.known["@blog"], c.known["@slow"], c.known["@draft"] = shop.Dir, blog.Dir, slow.Dir, draft.Dir
 	c.write("value", "a-value-of-a-secret")
+	c.write("hostkey", "git.example ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl")
 	for _, name := range []string{"one", "two", "three"} {
 		code := fmt.Sprintf("def main():\n    return %q\n", name)
 		c.write(name+".py", code)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder/sshtest"
 	"landfall.dev/landfall/test/site"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -23,7 +24,8 @@ import (
 // Forge keeps repositories as GitHub does, and gives them by HTTP: http://127.0.0.1:PORT/OWNER/NAME.git.
 type Forge struct {
 	Address string
-	root    string // the bare repositories
+	SSH     *sshtest.Server // the same repositories
+	root    string          // the bare repositories
 	git     http.Handler
 
 	mu    sync.Mutex
@@ -53,6 +55,7 @@ func New(tb testing.TB) *Forge {
 	f := &Forge{root: tb.TempDir(), asked: map[string]int{}, given: map[string]int{}, rules: map[string]Rule{}, last: 710200300}
 	f.git = &cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard, Env: []string{
 		"GIT_PROJECT_ROOT=" + f.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}}
+	f.SSH = sshtest.New(tb, f.root)
 	server := httptest.NewServer(f)
 	f.Address = server.URL
 	tb.Cleanup(func() {
@@ -61,6 +64,9 @@ func New(tb testing.TB) *Forge {
 	})
 	return f
 }
+
+// hosts are those that a server needs to fetch from, all of them private.
+func (f *Forge) hosts() string { return strings.TrimPrefix(f.Address, "http://") + "," + f.SSH.Address }
 
 // ServeHTTP implements http.Handler.
 func (f *Forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -232,7 +238,7 @@ func (h *Hosted) Delivery(event, template string, change func(payload map[string
 	maps.Copy(repository, map[string]any{
 		"id": h.ID, "name": name, "full_name": h.Name, "clone_url": h.Clone(),
 		"html_url": strings.TrimSuffix(h.Clone(), ".git"), "git_url": "git://forge.test/" + h.Name + ".git",
-		"ssh_url": "git@forge.test:" + h.Name + ".git",
+		"ssh_url": h.Forge.SSH.URL(h.Name),
 	})
 	maps.Copy(Object(h.T, repository, "owner"), map[string]any{"login": owner, "name": owner})
 	change(payload)

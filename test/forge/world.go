@@ -124,7 +124,7 @@ func NewWorld(t testing.TB, env ...string) *World {
 	f := New(t)
 	return &World{Forge: f, Site: site.New(t, append([]string{
 		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret,
-		"LANDFALL_ALLOWED_HOSTS=" + strings.TrimPrefix(f.Address, "http://")}, env...)...)}
+		"LANDFALL_ALLOWED_HOSTS=" + f.hosts()}, env...)...)}
 }
 
 // Description is GitHub's own description of its API.
@@ -141,7 +141,7 @@ func NewReportingWorld(t testing.TB, env ...string) *World {
 		t.Fatal(err)
 	}
 	f, api := New(t), githubtest.New(t, d, APIToken)
-	hosts := strings.TrimPrefix(f.Address, "http://") + "," +
+	hosts := f.hosts() + "," +
 		strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/")
 	return &World{Forge: f, API: api, Site: site.New(t, append([]string{
 		"LANDFALL_GITHUB_WEBHOOK_SECRET=" + WebhookSecret, "LANDFALL_GITHUB_TOKEN=" + APIToken,

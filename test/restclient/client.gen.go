@@ -87,11 +87,12 @@ type AliasShare struct {
 
 // App defines model for App.
 type App struct {
-	Branch  string     `json:"branch"`
-	BuiltIn bool       `json:"built_in"`
-	Created time.Time  `json:"created"`
-	Deleted *time.Time `json:"deleted,omitempty"`
-	Folder  *string    `json:"folder,omitempty"`
+	Branch    string     `json:"branch"`
+	BuiltIn   bool       `json:"built_in"`
+	Created   time.Time  `json:"created"`
+	Deleted   *time.Time `json:"deleted,omitempty"`
+	DeployKey *DeployKey `json:"deploy_key,omitempty"`
+	Folder    *string    `json:"folder,omitempty"`
 
 	// GithubApp its repository is reached as the GitHub App; where one app is shown
 	GithubApp *bool  `json:"github_app,omitempty"`
@@ -147,6 +148,23 @@ type CreateAliasRequest struct {
 
 	// Weights in place of version: two versions, and how many percent of the calls each gets
 	Weights *map[string]int64 `json:"weights,omitempty"`
+}
+
+// DeployKey defines model for DeployKey.
+type DeployKey struct {
+	Fingerprint *string `json:"fingerprint,omitempty"`
+
+	// HostKeys type and fingerprint of each key that the host may have
+	HostKeys *[]string `json:"host_keys"`
+
+	// Page where the forge takes the public key; empty: not known
+	Page *string `json:"page,omitempty"`
+
+	// PublicKey to be added to the repository at the forge, to read only; empty: there is no key
+	PublicKey *string `json:"public_key,omitempty"`
+
+	// Set when the key was made or stored
+	Set *time.Time `json:"set,omitempty"`
 }
 
 // ErrorDetail defines model for ErrorDetail.
@@ -346,7 +364,10 @@ type NewApp struct {
 
 	// Folder the app's folder in its repository; empty: the root
 	Folder *string `json:"folder,omitempty"`
-	Name   string  `json:"name"`
+
+	// HostKeys keys that the host for ssh may have, as ssh-keyscan prints them; GitHub's are built in
+	HostKeys *[]string `json:"host_keys"`
+	Name     string    `json:"name"`
 
 	// Namespace default: default
 	Namespace *string `json:"namespace,omitempty"`

@@ -1,0 +1,86 @@
+package webhook_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/test/forge"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
+)
+
+// A private repository is released with a deploy key: the app is made, the key is added at the forge, and from then on
+// pushes go live. A host with another key than the pinned one gets nothing.
+func TestDeployKey(t *testing.T) {
+	t.Parallel()
+	w := forge.NewWorld(t)
+	h := w.Host(t, "harbor/keyed")
+	hostKeys := filepath.Join(t.TempDir(), "hostkeys")
+	pin := func() {
+		t.Helper()
+		if err := os.WriteFile(hostKeys, []byte(w.SSH.HostKey()+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pin()
+	address := w.SSH.URL(h.Name)
+	said, code := w.Run(h.Dir, "app", "create", "keyed", "--repo", address, "--branch", "main")
+	// S12: a host that nobody knows is refused at once
+	if code != 2 || !strings.Contains(said, "ssh-keyscan") || !strings.Contains(said, "--host-key-file") {
+		t.Errorf("app create of an unknown host ended with %d and says %s", code, said)
+	}
+	said, code = w.Run(h.Dir, "app", "create", "keyed", "--repo", address, "--branch", "main", "--host-key-file", hostKeys)
+	if code != 0 || !strings.Contains(said, "ssh-ed25519 AAAA") || !strings.Contains(said, "add it, to read only, at") {
+		t.Fatalf("app create ended with %d and says %s, want the key to be added", code, said)
+	}
+	var app client.App
+	w.Call("GET", "/apps/keyed", nil, &app)
+
+	one, push := h.Release("one")
+	w.Hears(push)
+	// N-006: a key that is not added yet is a final status that says what to do
+	run := forge.WantEnds(t, w, "keyed", one, landfall.RunError, "does not take the deploy key", "landfall app key APP")
+	site.Attempts(t, run, 1)
+	w.SSH.Allow(t, app.DeployKey.PublicKey, h.Name)
+	retried, _ := w.Run(h.Dir, "run", "retry", run.ID)
+	forge.WantEnds(t, w, "keyed", one, landfall.RunSucceeded)
+	site.WantServed(t, w.Site, "keyed", "/", "one")
+
+	w.SSH.ChangeHostKey(t)
+	before := len(w.SSH.Asked())
+	two, push := h.Release("two")
+	w.Hears(push)
+	// S12: somebody in between gets neither the key nor the name of the repository
+	run = forge.WantEnds(t, w, "keyed", two, landfall.RunError, "another host key", "--host-key-file")
+	testkit.Equal(t, "commands of the other host", len(w.SSH.Asked()), before)
+	pin()
+	pinned, code := w.Run(h.Dir, "app", "key", "keyed", "--host-key-file", hostKeys)
+	testkit.Equal(t, "exit code of app key --host-key-file: "+pinned, code, 0)
+	w.Run(h.Dir, "run", "retry", run.ID)
+	forge.WantEnds(t, w, "keyed", two, landfall.RunSucceeded)
+
+	rotated, code := w.Run(h.Dir, "app", "key", "keyed", "--rotate")
+	if code != 0 || strings.Contains(rotated, app.DeployKey.PublicKey) || !strings.Contains(rotated, "ssh-ed25519 AAAA") {
+		t.Errorf("app key --rotate ended with %d and says %s, want another key", code, rotated)
+	}
+	three, push := h.Release("three")
+	w.Hears(push)
+	forge.WantEnds(t, w, "keyed", three, landfall.RunError, "does not take the deploy key")
+	removed, code := w.Run(h.Dir, "app", "key", "keyed", "--delete")
+	testkit.Equal(t, "exit code of app key --delete: "+removed, code, 0)
+	said, code = w.Run(h.Dir, "app", "set", "keyed", "--repo-token-file", hostKeys)
+	testkit.Equal(t, "exit code of a token for an address for ssh: "+said, code, 2)
+	for _, text := range []string{said, retried, pinned, rotated, removed, w.Log.String()} {
+		// S32: the private half is neither shown nor logged
+		testkit.Equal(t, "a private key in "+text, strings.Contains(text, "PRIVATE KEY"), false)
+	}
+	w.App("built-in")
+	for _, of := range []string{"built-in", "nosuch"} {
+		_, code = w.Run(h.Dir, "app", "key", of)
+		testkit.Equal(t, "exit code of app key "+of, code, 3)
+	}
+}
