@@ -82,6 +82,8 @@ type File struct {
 	Size   int64    `json:"size"`             // bytes
 	// of a Symlink that a build made, which has the same text as its bytes; empty otherwise
 	Target string `json:"target,omitempty"`
+	// of a file of Git LFS: Blob is its pointer, and Digest and Size are those of its bytes
+	LFS bool `json:"lfs,omitempty"`
 }
 
 // IsBuiltLink reports whether the file is a symbolic link that a build made. A link of a commit is a file by then, or
@@ -89,9 +91,9 @@ type File struct {
 func (f File) IsBuiltLink() bool { return f.Mode == Symlink && f.Target != "" }
 
 // ContentID names the file's bytes within an app. It is git's blob name when there is one, so an unchanged file is
-// never read; otherwise it is the digest.
+// never read; otherwise, and for a file of Git LFS, it is the digest.
 func (f File) ContentID() string {
-	if f.Blob != "" {
+	if f.Blob != "" && !f.LFS {
 		return "git:" + f.Blob
 	}
 	return string(f.Digest)

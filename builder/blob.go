@@ -21,16 +21,20 @@ const (
 
 // MayBePointer reports whether a file of a commit has the size of a Git LFS pointer, so that it should be read.
 func MayBePointer(file landfall.File) bool {
-	return file.Blob != "" && file.Size >= minLFSPointer && file.Size < maxLFSPointer
+	return file.Blob != "" && !file.LFS && file.Size >= minLFSPointer && file.Size < maxLFSPointer
 }
 
 // Read opens a file that Files listed. Several readers of one Mirror may be open at once; close each. It streams large
-// files. Reading also ends with ctx. Kinds: Invalid for an entry that is no file (see Check), a Git LFS pointer, and a
-// file over the limit; NotFound.
+// files. Reading also ends with ctx. A file of Git LFS is fetched when it is not here, see FetchLFS. Kinds: Invalid for
+// an entry that is no file (see Check), a pointer of Git LFS that the repository does not say is one, and a file over
+// the limit; NotFound; those of FetchLFS.
 func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, error) {
 	const op = landfall.Op("builder.read")
 	if err := Check(file); err != nil {
 		return nil, err
+	}
+	if file.LFS {
+		return m.readLFS(ctx, file)
 	}
 	name, err := objectName(op, landfall.CommitSHA(file.Blob))
 	if err != nil {
@@ -57,7 +61,8 @@ func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, e
 	begin, err := head.Peek(min(int(size), len(lfsPointer)))
 	if err == nil && string(begin) == lfsPointer {
 		err = &landfall.Error{Op: op, Kind: landfall.Invalid, Message: quote(file.Path) +
-			" is a pointer of Git LFS, and such files are not fetched: commit the file itself, or exclude it"}
+			" is a pointer of Git LFS, and no .gitattributes of the commit says so (filter=lfs): run git lfs track, commit " +
+			"the file itself, or exclude it"}
 	}
 	if err != nil {
 		_ = r.Close()

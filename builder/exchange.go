@@ -17,12 +17,14 @@ import (
 // to the remote's own origin, and counts the bytes that it receives. It keeps its own error, because callers in between
 // lose the chain of errors.
 type exchange struct {
-	base     http.RoundTripper
-	dialer   *Dialer
-	remote   Remote
-	origin   *url.URL
-	limit    int64 // bytes
-	received atomic.Int64
+	base   http.RoundTripper
+	dialer *Dialer
+	remote Remote
+	origin *url.URL
+	limit  int64 // bytes
+
+	keepsHeader bool // requests may have an Authorization of their own, which goes before the credentials
+	received    atomic.Int64
 
 	mu      sync.Mutex
 	refusal error // the first error that exchange itself returned
@@ -38,8 +40,12 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, x.refuse(err)
 	}
 	r = r.Clone(r.Context())
-	r.Header.Del("Authorization")
-	if x.remote.Password != "" && r.URL.Scheme == x.origin.Scheme && strings.EqualFold(r.URL.Host, x.origin.Host) {
+	own := x.keepsHeader && r.Header.Get("Authorization") != ""
+	if !own {
+		r.Header.Del("Authorization")
+	}
+	atOrigin := x.origin != nil && r.URL.Scheme == x.origin.Scheme && strings.EqualFold(r.URL.Host, x.origin.Host)
+	if !own && x.remote.Password != "" && atOrigin {
 		r.SetBasicAuth(cmp.Or(x.remote.Username, "x-access-token"), x.remote.Password.Reveal())
 	}
 	res, err := x.base.RoundTrip(r)

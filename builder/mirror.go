@@ -162,6 +162,7 @@ const newSuffix = ".new"
 // Mirror reads one repository. It sees at least what was there when it was opened. Its methods are safe for concurrent
 // use. Close it when the run is over.
 type Mirror struct {
+	remotes *Mirrors // from which bytes that are no git objects are fetched
 	remote  Remote
 	dir     string
 	limits  Limits
@@ -177,7 +178,7 @@ type Mirror struct {
 func (m *Mirrors) open(r Remote) *Mirror {
 	dir := m.dir(r)
 	return &Mirror{
-		remote: r, dir: dir, limits: m.Limits.WithDefaults(), lock: m.lock(dir), listed: &m.listed,
+		remotes: m, remote: r, dir: dir, limits: m.Limits.WithDefaults(), lock: m.lock(dir), listed: &m.listed,
 		storage: filesystem.NewStorage(publicFolder{osfs.New(dir, osfs.WithBoundOS())}, cache.NewObjectLRU(0)),
 	}
 }

@@ -44,7 +44,10 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderEntries),
 			before: before.sizes}
 		w.sizes = make(map[plumbing.Hash]int64, len(before.sizes))
-		return w.list(ctx, folder)
+		if err := w.list(ctx, folder); err != nil {
+			return err
+		}
+		return w.resolvePointers(ctx)
 	})
 	if err != nil {
 		return nil, m.readError(op, err)
@@ -69,9 +72,10 @@ type walk struct {
 	trees   map[plumbing.Hash]folderEntries // trees that were read, for links
 	before  map[plumbing.Hash]int64         // known sizes
 
-	files []landfall.File
-	sizes map[plumbing.Hash]int64 // of files
-	bytes int64
+	files      []landfall.File
+	attributes []plumbing.Hash         // of the files .gitattributes that apply
+	sizes      map[plumbing.Hash]int64 // of files
+	bytes      int64
 }
 
 // folderEntries is the content of one folder.
@@ -90,6 +94,7 @@ func (w *walk) list(ctx context.Context, folder string) error {
 			if err != nil {
 				return err
 			}
+			w.noteAttributes(entries)
 			i := slices.IndexFunc(entries, func(e object.TreeEntry) bool { return e.Name == part && e.Mode == filemode.Dir })
 			if i < 0 {
 				return landfall.Errorf(w.op, landfall.NotFound, "the commit has no folder %q", folder)
@@ -104,10 +109,24 @@ func (w *walk) list(ctx context.Context, folder string) error {
 		return w.tooMany(ctx, at)
 	}
 	if err == nil && w.bytes > w.limits.CommitBytes {
-		err = overLimit(w.op, fmt.Sprintf("the commit's files have %d bytes", w.bytes), bytes(w.limits.CommitBytes),
-			"LANDFALL_MAX_COMMIT_BYTES")
+		err = w.tooLarge()
 	}
 	return err
+}
+
+// tooLarge is the error for a commit whose files have too many bytes.
+func (w *walk) tooLarge() error {
+	return overLimit(w.op, fmt.Sprintf("the commit's files have %d bytes", w.bytes), bytes(w.limits.CommitBytes),
+		"LANDFALL_MAX_COMMIT_BYTES")
+}
+
+// noteAttributes notes the attributes that a folder sets.
+func (w *walk) noteAttributes(folder []object.TreeEntry) {
+	for _, e := range folder {
+		if e.Name == attributesFile && modeOf(e.Mode) == landfall.Regular && e.Mode != filemode.Dir {
+			w.attributes = append(w.attributes, e.Hash)
+		}
+	}
 }
 
 // errTooMany ends a walk over the limit of files.
@@ -160,6 +179,7 @@ func (w *walk) folder(ctx context.Context, tree plumbing.Hash, at string, depth 
 	if err != nil {
 		return err
 	}
+	w.noteAttributes(entries)
 	for i, e := range entries {
 		if why := badName(e.Name); why != "" {
 			return w.invalid("%q in the folder %q cannot be the name of a file: it %s", e.Name, at, why)

@@ -313,6 +313,9 @@ func (c checkout) fill(ctx context.Context, dir string, inputs []builder.Archive
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	if err := c.mirror.FetchLFS(ctx, builder.InArchive(inputs)); err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@ func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, erro
 	if err := p.findStored(ctx); err != nil {
 		return plan{}, err
 	}
-	if err := p.checkPointers(ctx); err != nil {
+	if err := p.fetchPointers(ctx); err != nil {
 		return plan{}, err
 	}
 	after := make([]landfall.GroupUnit, 0, len(p.units))

@@ -7,10 +7,12 @@ import (
 	"landfall.dev/landfall/builder"
 )
 
-// checkPointers fails for a Git LFS pointer among the files of the units that must be stored. It reads the beginning of
-// new files that are as small as a pointer, and no files that earlier versions have.
-func (p plan) checkPointers(ctx context.Context) error {
+// fetchPointers fetches the files of Git LFS among those of the units that must be stored. It fails for a pointer that
+// no attributes name: for that it reads the beginning of new files that are as small as a pointer, and no files that
+// earlier versions have.
+func (p plan) fetchPointers(ctx context.Context) error {
 	read := map[string]bool{} // by blob
+	var files []landfall.File // of Git LFS
 	for _, u := range p.units {
 		if u.Content == nil || p.current[u.Unit].content() != nil {
 			continue
@@ -25,6 +27,9 @@ func (p plan) checkPointers(ctx context.Context) error {
 			}
 		}
 		for _, f := range p.filesOfUnit(u.Unit) {
+			if f.LFS && !read[f.Blob] {
+				files = append(files, f)
+			}
 			if read[f.Blob] || !builder.MayBePointer(f) {
 				continue
 			}
@@ -38,7 +43,7 @@ func (p plan) checkPointers(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return p.mirror.FetchLFS(ctx, files)
 }
 
 // filesOfUnit returns the files of a static unit, or of a package's archives.

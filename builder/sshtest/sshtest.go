@@ -19,6 +19,7 @@ import (
 // Server gives the bare repositories below a folder by ssh, as forges do: git-upload-pack, and no shell.
 type Server struct {
 	Address string // HOST:PORT
+	LFS     string // what git-lfs-authenticate answers; empty: there is no such command
 	root    string
 	git     string
 
@@ -164,7 +165,11 @@ func (s *Server) run(channel ssh.Channel, allowed string, payload []byte) {
 	program, path, _ := strings.Cut(asked.Command, " ")
 	name := strings.TrimSuffix(strings.Trim(path, "'/"), ".git")
 	status := uint32(1)
-	if program == "git-upload-pack" && name == allowed {
+	switch {
+	case program == "git-lfs-authenticate" && s.LFS != "":
+		_, _ = channel.Write([]byte(s.LFS))
+		status = 0
+	case program == "git-upload-pack" && name == allowed:
 		cmd := exec.CommandContext(context.Background(), s.git, "upload-pack", // it ends with the connection
 			filepath.Join(s.root, filepath.FromSlash(name)+".git"))
 		cmd.Env = []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "PATH=/usr/bin:/bin"}
@@ -172,7 +177,7 @@ func (s *Server) run(channel ssh.Channel, allowed string, payload []byte) {
 		if cmd.Run() == nil {
 			status = 0
 		}
-	} else {
+	default:
 		_, _ = channel.Stderr().Write([]byte("ERROR: Repository not found.\n"))
 	}
 	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))

@@ -27,6 +27,7 @@ type Forge struct {
 	SSH     *sshtest.Server // the same repositories
 	root    string          // the bare repositories
 	git     http.Handler
+	media   *media
 
 	mu    sync.Mutex
 	asked map[string]int // requests by repository
@@ -55,7 +56,7 @@ func New(tb testing.TB) *Forge {
 	f := &Forge{root: tb.TempDir(), asked: map[string]int{}, given: map[string]int{}, rules: map[string]Rule{}, last: 710200300}
 	f.git = &cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard, Env: []string{
 		"GIT_PROJECT_ROOT=" + f.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}}
-	f.SSH = sshtest.New(tb, f.root)
+	f.SSH, f.media = sshtest.New(tb, f.root), newMedia(tb)
 	server := httptest.NewServer(f)
 	f.Address = server.URL
 	tb.Cleanup(func() {
@@ -66,7 +67,10 @@ func New(tb testing.TB) *Forge {
 }
 
 // hosts are those that a server needs to fetch from, all of them private.
-func (f *Forge) hosts() string { return strings.TrimPrefix(f.Address, "http://") + "," + f.SSH.Address }
+func (f *Forge) hosts() string {
+	return strings.Join([]string{strings.TrimPrefix(f.Address, "http://"), strings.TrimPrefix(f.media.URL, "http://"),
+		f.SSH.Address}, ",")
+}
 
 // ServeHTTP implements http.Handler.
 func (f *Forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -98,6 +102,8 @@ func (f *Forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rule.Password != password && rule.Password != "" || rule.Admits != nil && !rule.Admits(name, password):
 		w.Header().Set("WWW-Authenticate", `Basic realm="GitHub"`)
 		http.Error(w, "Repository not found.", http.StatusUnauthorized)
+	case strings.HasSuffix(r.URL.Path, "/info/lfs/objects/batch"):
+		f.media.batch(w, r)
 	default:
 		f.git.ServeHTTP(w, r)
 	}

@@ -84,3 +84,34 @@ func TestDeployKey(t *testing.T) {
 		testkit.Equal(t, "exit code of app key "+of, code, 3)
 	}
 }
+
+// A file of Git LFS is served as what it is, and is what a build finds. What the forge does not have is named.
+func TestLFS(t *testing.T) {
+	t.Parallel()
+	w := forge.NewWorld(t)
+	const token = "github_pat_of_the_lfs"
+	h := w.Host(t, "harbor/heavy")
+	w.Rule(h.Name, forge.Rule{Password: token})
+	w.Call("POST", "/apps", client.NewApp{Name: "heavy", Repository: h.Clone(), Branch: "main", Password: token}, nil)
+	image := strings.Repeat("pixels of a picture ", 500)
+	h.Write(".gitattributes", "*.png filter=lfs diff=lfs merge=lfs -text\n", "site/index.html", "page", "site/a.png",
+		forge.Pointer(image), "img/b.png", forge.Pointer(image), "specs/app.yaml",
+		site.AppSpec("heavy", "build: {command: cp img/b.png site/copied.png, outputs: [site]}"))
+	h.Git("-c", "filter.lfs.clean=cat", "add", ".")
+	commit := h.Commit("A picture")
+	w.Hears(h.Send("main"))
+	// N-013: a pointer whose bytes were not pushed is named, with what to do
+	run := forge.WantEnds(t, w, "heavy", commit, landfall.RunFailed, ".png is a file of Git LFS", "git lfs push --all origin")
+	w.PushLFS(image)
+	w.Run(h.Dir, "run", "retry", run.ID)
+	forge.WantEnds(t, w, "heavy", commit, landfall.RunSucceeded)
+	site.WantServed(t, w.Site, "heavy", "/a.png", image)
+	site.WantServed(t, w.Site, "heavy", "/copied.png", image)
+	sent := w.SentForLFS()
+	testkit.Equal(t, "the bytes were fetched", len(sent) > 0, true)
+	for _, header := range sent {
+		// S12: the host of the bytes gets nothing that is the repository's
+		testkit.Equal(t, "what the host of the bytes got", header, "RemoteAuth for-the-media")
+	}
+	testkit.Equal(t, "the token is logged", strings.Contains(w.Log.String(), token), false)
+}
