@@ -80,10 +80,13 @@ type File struct {
 	Blob   string   `json:"blob,omitempty"`   // git's name for the bytes; empty when a build made the file
 	Digest Digest   `json:"sha256,omitempty"` // SHA-256 of the bytes; empty until somebody read them
 	Size   int64    `json:"size"`             // bytes
-	// of a Symlink that a build made, which has the same text as its bytes; empty otherwise
+	// of a Symlink that a build made, which has the same text as its bytes; of a Submodule: why it was not fetched; else
+	// empty
 	Target string `json:"target,omitempty"`
 	// of a file of Git LFS: Blob is its pointer, and Digest and Size are those of its bytes
 	LFS bool `json:"lfs,omitempty"`
+	// in which of the submodules that the builder has open Blob is; empty: the commit's own repository
+	Module string `json:"-"`
 }
 
 // IsBuiltLink reports whether the file is a symbolic link that a build made. A link of a commit is a file by then, or

@@ -190,7 +190,8 @@ func checkFile(rule Rule, file landfall.File) error {
 		return invalid(rule.Where, "%q is a symlink that cannot be followed within the repository; replace or exclude it",
 			file.Path)
 	case landfall.Submodule:
-		return invalid(rule.Where, "%q is a submodule, whose files are not in this repository; exclude it", file.Path)
+		return invalid(rule.Where, "%q is a submodule that is not fetched (%s): commit its files, or exclude it",
+			file.Path, file.Target)
 	case landfall.Regular, landfall.Executable:
 	}
 	const maxPath = 4096 // the longest path that Linux can check out

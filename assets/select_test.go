@@ -190,7 +190,7 @@ func TestSelectRefuses(t *testing.T) {
 		refused(t, one(assets.Rule{Src: "a", Path: "/"}), []landfall.File{{Path: name, Blob: "1"}}, where)
 	}
 	for word, mode := range map[string]landfall.FileMode{"symlink": landfall.Symlink, "submodule": landfall.Submodule} {
-		files := append(site.files(), landfall.File{Path: "a/link", Mode: mode, Blob: "1"})
+		files := append(site.files(), landfall.File{Path: "a/link", Mode: mode, Blob: "1", Target: "the reason"})
 		refused(t, one(assets.Rule{Src: "a", Path: "/"}), files, where, word, `"a/link"`)
 		if _, _, err := assets.Select(one(assets.Rule{Src: "a", Path: "/", Exclude: []string{"link"}}), files); err != nil {
 			t.Errorf("an excluded %s: got %v, want no error", word, err)

@@ -33,6 +33,13 @@ func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, e
 	if err := Check(file); err != nil {
 		return nil, err
 	}
+	if file.Module != "" {
+		inside, f, err := m.module(file)
+		if err != nil {
+			return nil, err
+		}
+		return inside.Read(ctx, f)
+	}
 	if file.LFS {
 		return m.readLFS(ctx, file)
 	}

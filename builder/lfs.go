@@ -116,9 +116,23 @@ const (
 // Invalid for the built-in repository, which keeps none.
 func (m *Mirror) FetchLFS(ctx context.Context, files []landfall.File) error {
 	missing := map[string]landfall.File{} // by oid
+	modules := map[*Mirror][]landfall.File{}
 	for _, f := range files {
+		if f.LFS && f.Module != "" {
+			inside, f, err := m.module(f)
+			if err != nil {
+				return err
+			}
+			modules[inside] = append(modules[inside], f)
+			continue
+		}
 		if _, err := os.Stat(m.lfsPath(f)); f.LFS && errors.Is(err, fs.ErrNotExist) {
 			missing[f.Digest.Hex()] = f
+		}
+	}
+	for inside, files := range modules {
+		if err := inside.FetchLFS(ctx, files); err != nil {
+			return err
 		}
 	}
 	if len(missing) == 0 {

@@ -80,7 +80,7 @@ func (s *storage) answer(w http.ResponseWriter, q *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/vnd.git-lfs+json")
 	if err := json.NewEncoder(w).Encode(map[string]any{"objects": objects}); err != nil {
-		panic(err)
+		s.status = http.StatusInternalServerError
 	}
 }
 

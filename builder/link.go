@@ -122,7 +122,7 @@ func Check(file landfall.File) error {
 			"nothing or to " +
 			"itself): commit the file, or exclude the link"
 	case landfall.Submodule:
-		message = "is a submodule, and submodules are not fetched: commit its files, or exclude it"
+		message = "is a submodule that is not fetched (" + file.Target + "): commit its files, or exclude it"
 	}
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: quote(file.Path) + " " + message}
 }

@@ -171,6 +171,8 @@ type Mirror struct {
 	storage *filesystem.Storage // for references only
 
 	mu      sync.Mutex
+	nesting nesting
+	modules []*Mirror       // submodules whose files were listed
 	objects *pack.Objects   // nil until used
 	old     []*pack.Objects // replaced, but readers may still use them
 }
@@ -280,7 +282,10 @@ func (m *Mirror) Close() error {
 			errs = append(errs, o.Close())
 		}
 	}
-	m.objects, m.old = nil, nil
+	for _, module := range m.modules {
+		errs = append(errs, module.Close())
+	}
+	m.objects, m.old, m.modules = nil, nil, nil
 	return errors.Join(errs...)
 }
 

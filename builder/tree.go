@@ -22,7 +22,8 @@ const (
 )
 
 // Files returns the commit's files below folder (empty: all), sorted by path, with paths from the repository's root. A
-// symbolic link to a file of the repository is listed as that file. Another link, or a submodule, is listed with its
+// symbolic link to a file of the repository is listed as that file, a pointer of Git LFS as what it stands for, and a
+// submodule as its files, which are fetched. Another link, or a submodule that cannot be fetched, is listed with its
 // mode, so it harms only those who select it; Check says why it cannot be used. Kinds: NotFound (no such commit or
 // folder), Invalid (a limit, a name that cannot be a file's).
 func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder string) ([]landfall.File, error) {
@@ -47,10 +48,13 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 		if err := w.list(ctx, folder); err != nil {
 			return err
 		}
-		return w.resolvePointers(ctx)
+		return errors.Join(w.resolvePointers(ctx), w.readModules(ctx))
 	})
 	if err != nil {
 		return nil, m.readError(op, err)
+	}
+	if err := m.resolveModules(ctx, w); err != nil {
+		return nil, err
 	}
 	m.listed.Store(&listing{dir: m.dir, sizes: w.sizes})
 	slices.SortFunc(w.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
@@ -73,6 +77,7 @@ type walk struct {
 	before  map[plumbing.Hash]int64         // known sizes
 
 	files      []landfall.File
+	modules    map[string]string       // addresses of submodules, by path
 	attributes []plumbing.Hash         // of the files .gitattributes that apply
 	sizes      map[plumbing.Hash]int64 // of files
 	bytes      int64

@@ -90,6 +90,6 @@ func (m *media) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/vnd.git-lfs+json")
 	if err := json.NewEncoder(w).Encode(list); err != nil {
-		panic(err) // which ends this answer
+		m.got = append(m.got, err.Error()) // which no test expects
 	}
 }

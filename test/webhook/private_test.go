@@ -115,3 +115,41 @@ func TestLFS(t *testing.T) {
 	}
 	testkit.Equal(t, "the token is logged", strings.Contains(w.Log.String(), token), false)
 }
+
+// A theme in a submodule is served at its place. One that only some may read is refused when a page needs it, because
+// the credential of the app is not sent for it.
+func TestSubmodule(t *testing.T) {
+	t.Parallel()
+	w := forge.NewWorld(t)
+	theme := w.Host(t, "harbor/theme")
+	theme.Write("theme.css", "body { color: teal }")
+	pinned := theme.Commit("A theme")
+	theme.Send("main")
+	theme.Write("theme.css", "body { color: red }")
+	theme.Commit("Another colour")
+	theme.Send("main")
+	const token = "github_pat_of_the_dressed"
+	h := w.Host(t, "harbor/dressed")
+	w.Rule(h.Name, forge.Rule{Password: token})
+	w.Call("POST", "/apps", client.NewApp{Name: "dressed", Repository: h.Clone(), Branch: "main", Password: token}, nil)
+	h.Write("site/index.html", "page", "specs/app.yaml", site.AppSpec("dressed"), ".gitmodules",
+		"[submodule \"theme\"]\n\tpath = site/theme\n\turl = ../theme.git\n")
+	h.Git("add", ".")
+	h.Git("update-index", "--add", "--cacheinfo", "160000,"+string(pinned)+",site/theme")
+	h.Git("commit", "--quiet", "-m", "With a theme")
+	one := landfall.CommitSHA(h.Git("rev-parse", "HEAD"))
+	w.Hears(h.Send("main"))
+	forge.WantEnds(t, w, "dressed", one, landfall.RunSucceeded)
+	site.WantServed(t, w.Site, "dressed", "/theme/theme.css", "body { color: teal }")
+
+	w.Rule(theme.Name, forge.Rule{Password: token})
+	h.Write("site/index.html", "another page")
+	h.Git("add", "site/index.html")
+	h.Git("commit", "--quiet", "-m", "Another page")
+	two := landfall.CommitSHA(h.Git("rev-parse", "HEAD"))
+	w.Hears(h.Send("main"))
+	// S12: a private repository is not read for whoever may push to another one
+	forge.WantEnds(t, w, "dressed", two, landfall.RunFailed, `"site/theme" is a submodule that is not fetched`,
+		"cannot be read by everybody", "commit its files, or exclude it")
+	site.WantServed(t, w.Site, "dressed", "/", "page")
+}
