@@ -171,11 +171,11 @@ func (a *api) appAtGitHub(ctx context.Context, app landfall.App) (client.App, er
 func (a *api) gitHubProblem(ctx context.Context, app landfall.App) (string, error) {
 	named := app.GitHub.Owner + "/" + app.GitHub.Name
 	if app.GitHub.Name == "" {
-		u, err := url.Parse(app.Repository)
-		if err != nil {
-			return "", err
+		_, path, _ := strings.Cut(app.Repository, ":") // of an address for ssh
+		if u, err := url.Parse(app.Repository); err == nil {
+			path = u.Path
 		}
-		named = strings.Trim(strings.TrimSuffix(u.Path, ".git"), "/")
+		named = strings.Trim(strings.TrimSuffix(path, ".git"), "/")
 	}
 	p, err := a.DB.GitHubProblem(ctx, named)
 	return p.Problem, landfall.Ignore(err, landfall.NotFound)
