@@ -328,13 +328,29 @@ func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App
 	return r.Acceptor.Accept(ctx, tx, push)
 }
 
+// lateRun returns the run of the commit that a late event of a pull request names; empty when there is none.
+func lateRun(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, err error) (string, error) {
+	if err != nil || pull.Closed {
+		return "", err
+	}
+	fork := 0
+	if pull.Fork {
+		fork = pull.Number
+	}
+	earlier, err := tx.RunsOfFork(ctx, app.ID, pull.Commit, fork)
+	if err != nil || len(earlier) == 0 {
+		return "", err
+	}
+	return earlier[0].ID, nil
+}
+
 // pullRequest records a pull request, and gives its head a release. When the head is in another repository, nothing of
 // it is fetched, built or run before a person has approved it.
 func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest,
 	event webhook.Event) (string, error) {
 	now := r.Now()
 	if newer, err := tx.PullRequestMoved(ctx, app.ID, pull.Number, pull.At); err != nil || !newer {
-		return "", err
+		return lateRun(ctx, tx, app, pull, err)
 	}
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
 		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed},

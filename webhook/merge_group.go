@@ -55,7 +55,8 @@ func parseMergeGroup(payload []byte) (Event, error) {
 		intake.Delivery.Decision = fmt.Sprintf("The merge queue of %s tries %s.", base, commit.Short())
 	case "destroyed":
 		push.Before = commit
-		intake.Delivery.Decision = fmt.Sprintf("The merge queue of %s is done with %s: %.40s.", base, commit.Short(), p.Reason)
+		intake.Delivery.Decision = fmt.Sprintf("The merge queue of %s is done with %s: %.40s.", base, commit.Short(),
+			p.Reason)
 	case "":
 		return Event{}, invalid(event, "action", nil)
 	default:

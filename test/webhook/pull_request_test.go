@@ -21,7 +21,8 @@ const (
 
 // built is an app whose pages a build command makes.
 func built(name string) string {
-	return site.AppSpec(name, "build: {command: 'mkdir -p site && cp index.html site/', inputs: [index.html], outputs: [site]}")
+	return site.AppSpec(name,
+		"build: {command: 'mkdir -p site && cp index.html site/', inputs: [index.html], outputs: [site]}")
 }
 
 // A pull request from its first commit to its merge.
