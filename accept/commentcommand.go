@@ -33,14 +33,20 @@ func wordsOf(command landfall.Command) []string {
 type commentCommand struct {
 	verb string
 	app  string // the name of the app that it is for; empty: all of the repository
+	// of approve: the commit, or its first digits
+	commit string
 }
 
 // usage says what a comment can ask for.
-const usage = "right would be retry, cancel or promote, and the name of an app if it is for one of several"
+const usage = "right would be retry, cancel or promote, and the name of an app if it is for one of several; or, for a fork, " +
+	"approve and 7 or more digits of the commit"
 
 // parseComment returns the command in a comment. Invalid when it is none that we know.
 func parseComment(command landfall.Command) (commentCommand, error) {
 	words := wordsOf(command)
+	if len(words) == 2 && words[0] == "approve" {
+		return commentCommand{verb: words[0], commit: words[1]}, nil
+	}
 	if len(words) == 0 || len(words) > 2 || !slices.Contains([]string{"retry", "cancel", "promote"}, words[0]) {
 		return commentCommand{}, landfall.Errorf("accept.parseComment", landfall.Invalid, usage)
 	}
@@ -83,6 +89,8 @@ func (acceptor *Acceptor) doComment(ctx context.Context, tx *store.Tx, app landf
 		return "", err
 	}
 	switch c.verb {
+	case "approve":
+		return acceptor.approve(ctx, tx, app, command, c.commit, "a comment")
 	case "retry":
 		return acceptor.retryPull(ctx, on)
 	case "cancel":
@@ -119,7 +127,7 @@ func (acceptor *Acceptor) onPull(ctx context.Context, tx *store.Tx, app landfall
 
 // newestRun returns the newest run of the pull request's head. Conflict when there is none.
 func (on onPull) newestRun(ctx context.Context) (landfall.Run, error) {
-	all, err := on.tx.RunsOfCommit(ctx, on.app.ID, on.head)
+	all, err := on.tx.RunsOfFork(ctx, on.app.ID, on.head, on.pull.ForkNumber())
 	if err == nil && len(all) == 0 {
 		err = landfall.Errorf("accept.newestRun", landfall.Conflict, "%s has no run", on.head.Short())
 	}

@@ -356,4 +356,27 @@ func labelled(t *testing.T, w *forge.World) {
 	w.Says(h, 12, "waiting for approval", "no run of "+string(one))
 	out, _ := w.Run(t.TempDir(), "run", "show", next.ID)
 	testkit.Contains(t, site.Told{out}, "waiting", string(two))
+
+	written := 1000
+	comment := func(user int64, body string) {
+		written++
+		d := h.Delivery("issue_comment", "issue_comment_created_command", func(payload map[string]any) {
+			forge.Object(t, payload, "issue")["number"] = 12
+			who := map[string]any{"id": user, "login": githubtest.Login(user), "type": "User"}
+			payload["sender"] = who
+			at := forge.Object(t, payload, "comment")
+			at["user"], at["body"], at["id"] = who, body, written
+		})
+		w.Hears(d)
+	}
+	comment(reader, "/landfall approve "+string(two[:7]))
+	w.Says(h, 12, "approve needs the role write")
+	comment(writer, "/landfall approve "+string(one[:7]))
+	w.Says(h, 12, "no run of "+string(one[:7]))
+	out, _ = w.Run(t.TempDir(), "run", "show", next.ID)
+	testkit.Contains(t, site.Told{out}, "waiting")
+	// L-021: a comment approves exactly the commit that it names, which is the head
+	comment(writer, "/landfall approve "+string(two[:7]))
+	w.Eventually("the commit has its release", func() bool { return w.Final(next.ID).State == landfall.RunSucceeded })
+	testkit.Equal(t, "approved with", w.Final(next.ID).Approval.Via, "a comment")
 }
