@@ -72,7 +72,8 @@ func classify(what subject, response *gogithub.Response, err error, now time.Tim
 	backoff := now.Add(min(firstBackoff<<min(what.attempts, 20), maxBackoff))
 	if response == nil {
 		if landfall.KindOf(err) == landfall.Forbidden { // the App may not
-			return outcome{problem: landfall.MessageOf(err), at: now.Add(credentialsWait)}
+			_, lacks := errors.AsType[lacksError](err)
+			return outcome{problem: landfall.MessageOf(err), at: now.Add(credentialsWait), refused: lacks}
 		}
 		return outcome{problem: "GitHub could not be reached; it is tried again.", at: backoff, cause: err}
 	}

@@ -228,6 +228,12 @@ func (e *notIssuedError) Error() string {
 	return "GitHub gives the App no token: it answered " + e.answer.Status
 }
 
+// lacksError says that the App lacks a permission, which may be one that it can do without.
+type lacksError struct{ error }
+
+// Unwrap returns the sentence about it.
+func (e lacksError) Unwrap() error { return e.error }
+
 // refusalOf returns what it means that GitHub gave no token: Forbidden, with a sentence for people, when the App may
 // not act in the repository; else another error, after which it is tried again.
 func refusalOf(app App, repository string, needed need, response *gogithub.Response, err error) error {
@@ -257,8 +263,8 @@ func refusalOf(app App, repository string, needed need, response *gogithub.Respo
 		return no("The installation of the GitHub App %s that has %s is suspended: unsuspend it at GitHub.", app.Slug,
 			repository)
 	case response.StatusCode == http.StatusUnprocessableEntity && strings.Contains(message, "ermission"):
-		return no("The GitHub App %s may not do this in %s: give it the permission %s:%s, and accept it at GitHub.", app.Slug,
-			repository, needed.permission, needed.level)
+		return lacksError{no("The GitHub App %s may not do this in %s: give it the permission %s:%s, and accept it at GitHub.",
+			app.Slug, repository, needed.permission, needed.level)}
 	}
 	return no("The GitHub App %s is not installed on %s: install it there, or add the repository to its installation.",
 		app.Slug, repository)

@@ -331,3 +331,30 @@ func TestParseKey(t *testing.T) {
 		}
 	}
 }
+
+// Where the App lacks the permission for deployments, they are turned off with the reason, and statuses go on.
+func TestAppLacksDeployments(t *testing.T) {
+	t.Parallel()
+	b, d := deploying(t)
+	granted := map[string]string{"metadata": "read", "contents": "read", "statuses": "write"}
+	if err := b.server.MakeApp(githubtest.Manifest{Name: "Landfall", Permissions: granted}, "harbor"); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Install("harbor", map[string]int64{"harbor/shop": 710200300})
+	app := github.App{ID: b.server.App().ID, Slug: githubtest.Slug, Key: b.server.App().Key}
+	tokens, err := github.NewTokens(b.server.URL, github.Credentials{Now: time.Now,
+		App: func(context.Context) (github.App, error) { return app, nil }}, &http.Client{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Client = tokens.Client()
+	d.want("live", live)
+	b.outbox.owe(commitA, landfall.StatusSuccess, "Release owf2k7qa is live.")
+	b.flush(t)
+	if refused := d.refused[710200300].Problem; !strings.Contains(refused, "the permission deployments:") {
+		t.Errorf("deployments are refused because of %q, want the permission that is missing", refused)
+	}
+	if got := b.server.Statuses(commitA); len(got) != 1 {
+		t.Errorf("got the statuses %+v, want the one that is owed", got)
+	}
+}

@@ -64,8 +64,11 @@ func (tx *Tx) DeleteGitHubApp(ctx context.Context) error {
 	return nil
 }
 
-// NoteGitHubChange notes that an installation of the GitHub App changed.
+// NoteGitHubChange notes that an installation of the GitHub App changed: what was refused before may be allowed now.
 func (tx *Tx) NoteGitHubChange(ctx context.Context, at time.Time) error {
+	if err := tx.exec(ctx, "store.NoteGitHubChange", `DELETE FROM refusals`); err != nil {
+		return err
+	}
 	return tx.exec(ctx, "store.NoteGitHubChange", `UPDATE github_apps SET changed = $1 WHERE changed < $1`, micros(at))
 }
 
