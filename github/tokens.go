@@ -158,16 +158,34 @@ func (t *Tokens) installation(ctx context.Context, app App, repository string, n
 	return k.token, false, err
 }
 
-// issue asks GitHub for a token.
+// issue asks GitHub for a token. An installation that is known from before may be gone, and another one there.
 func (t *Tokens) issue(ctx context.Context, app App, repository string, needed need) (kept, error) {
-	owner, name, _ := strings.Cut(repository, "/")
-	id, err := t.installationOf(ctx, app, owner, name)
+	id, old, err := t.installationOf(ctx, app, repository)
 	if err != nil {
 		return kept{}, err
 	}
+	k, response, err := t.issueAt(ctx, id, repository, needed)
+	if err != nil {
+		t.mu.Lock()
+		delete(t.installations, strings.ToLower(repository))
+		t.mu.Unlock()
+	}
+	if old && response != nil && response.StatusCode == http.StatusNotFound {
+		return t.issue(ctx, app, repository, needed)
+	}
+	if err != nil {
+		return kept{}, refusalOf(app, repository, needed, response, err)
+	}
+	return k, nil
+}
+
+// issueAt asks an installation for a token.
+func (t *Tokens) issueAt(ctx context.Context, id int64, repository string, needed need) (kept, *gogithub.Response,
+	error) {
+	_, name, _ := strings.Cut(repository, "/")
 	plain, err := url.PathUnescape(name)
 	if err != nil {
-		return kept{}, err
+		return kept{}, nil, err
 	}
 	now := t.Now()
 	var got struct {
@@ -177,30 +195,24 @@ func (t *Tokens) issue(ctx context.Context, app App, repository string, needed n
 	response, err := t.do(ctx, http.MethodPost, "app/installations/"+strconv.FormatInt(id, 10)+"/access_tokens",
 		map[string]any{"repositories": []string{plain}, "permissions": map[string]string{needed.permission: needed.level}},
 		&got)
-	if err != nil {
-		t.mu.Lock()
-		delete(t.installations, strings.ToLower(repository)) // it may have been installed anew
-		t.mu.Unlock()
-		return kept{}, refusalOf(app, repository, needed, response, err)
-	}
-	return kept{Token(got.Token), now, got.Expires}, nil
+	return kept{Token(got.Token), now, got.Expires}, response, err
 }
 
-// installationOf returns the installation of the App that has a repository.
-func (t *Tokens) installationOf(ctx context.Context, app App, owner, name string) (int64, error) {
-	key := strings.ToLower(owner + "/" + name)
+// installationOf returns the installation of the App that has a repository, and whether that is known from before.
+func (t *Tokens) installationOf(ctx context.Context, app App, repository string) (id int64, old bool, err error) {
+	key := strings.ToLower(repository)
 	t.mu.Lock()
-	id := t.installations[key]
+	id = t.installations[key]
 	t.mu.Unlock()
 	if id != 0 {
-		return id, nil
+		return id, true, nil
 	}
 	var got struct {
 		ID int64 `json:"id"`
 	}
-	response, err := t.do(ctx, http.MethodGet, "repos/"+owner+"/"+name+"/installation", nil, &got)
+	response, err := t.do(ctx, http.MethodGet, "repos/"+repository+"/installation", nil, &got)
 	if err != nil {
-		return 0, refusalOf(app, owner+"/"+name, need{}, response, err)
+		return 0, false, refusalOf(app, repository, need{}, response, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -208,7 +220,7 @@ func (t *Tokens) installationOf(ctx context.Context, app App, owner, name string
 		t.installations = map[string]int64{}
 	}
 	t.installations[key] = got.ID
-	return got.ID, nil
+	return got.ID, false, nil
 }
 
 func (t *Tokens) do(ctx context.Context, method, path string, body, into any) (*gogithub.Response, error) {

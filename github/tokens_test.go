@@ -193,6 +193,18 @@ func TestAppMayNot(t *testing.T) {
 			t.Errorf("got %v after it was installed again, want a status", err)
 		}
 	})
+	t.Run("installed anew meanwhile", func(t *testing.T) {
+		t.Parallel()
+		c := connect(t)
+		if _, err := c.status("shop"); err != nil {
+			t.Fatal(err)
+		}
+		c.api.Uninstall(c.installation)
+		c.api.Install("harbor", map[string]int64{"harbor/shop": 1})
+		if _, err := c.status("shop"); err != nil {
+			t.Errorf("got %v at another installation, want a status", err)
+		}
+	})
 	t.Run("without the repository", func(t *testing.T) {
 		t.Parallel()
 		c := connect(t)

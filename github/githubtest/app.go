@@ -80,6 +80,7 @@ type apps struct {
 	server        string // where GitHub's pages and repositories are
 	codes         map[string]bool
 	installations []*Installation
+	installed     int64 // how many installations there ever were
 	issued        []*InstallationToken
 	ahead         time.Duration
 }
@@ -140,7 +141,8 @@ func (s *Server) ChangeKey() error {
 func (s *Server) Install(account string, repositories map[string]int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := int64(51_000_000 + len(s.apps.installations) + 1)
+	s.apps.installed++
+	id := 51_000_000 + s.apps.installed
 	s.apps.installations = append(s.apps.installations, &Installation{ID: id, Account: account,
 		Repositories: repositories, Permissions: s.apps.app.Manifest.Permissions})
 	return id
