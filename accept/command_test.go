@@ -165,5 +165,5 @@ func TestCommandsThatDoNotWait(t *testing.T) {
 	}
 	says(a.comment("retry", 21), "too many")
 	a.Runs.Reporting = false
-	says(a.comment("cancel", 22), "needs a token")
+	says(a.comment("cancel", 22), "needs a GitHub App or a token")
 }
