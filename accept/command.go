@@ -18,8 +18,13 @@ const commandsWaiting = 20
 // the command of a comment once, also when more than one hook tells of it.
 func (acceptor *Acceptor) queueCommand(ctx context.Context, tx *store.Tx, apps []landfall.App,
 	command landfall.Command) (decision string, err error) {
-	if !acceptor.Runs.Reporting {
-		return "Nothing is done for it: that needs a token, with which GitHub says what its sender may do.", nil
+	reports, err := acceptor.Runs.Reports(ctx, tx)
+	if err != nil {
+		return "", err
+	}
+	if !reports {
+		return "Nothing is done for it: that needs a GitHub App or a token, with which GitHub says what its sender may do.",
+			nil
 	}
 	if len(apps) == 0 {
 		return "", nil

@@ -166,4 +166,11 @@ func TestCommandsThatDoNotWait(t *testing.T) {
 	says(a.comment("retry", 21), "too many")
 	a.Runs.Reporting = false
 	says(a.comment("cancel", 22), "needs a GitHub App or a token")
+	err := a.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.PutGitHubApp(t.Context(), landfall.GitHubApp{ID: 1, Slug: "landfall"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(a.comment("cancel", 23), "too many")
 }

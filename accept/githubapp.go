@@ -9,8 +9,8 @@ import (
 )
 
 // checkInstallation fails with Unauthorized when a delivery to the hook of all repositories was verified with a secret
-// that does not count any more. Where GitHub tells that an installation of the GitHub App changed, it notes that: tokens
-// that were issued before are not used any more.
+// that does not count any more. Where GitHub tells that an installation of the GitHub App changed, it notes that:
+// tokens that were issued before are not used any more.
 func (r WebhookReceiver) checkInstallation(ctx context.Context, tx *store.Tx, event webhook.Event) error {
 	if event.Delivery.Hook != "" {
 		return nil

@@ -133,7 +133,8 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 	return answer(a.makeApp(ctx, in.Body, "", asApp))
 }
 
-// makeApp makes an app with annotations, as they are stored. asApp says that its repository is reached as the GitHub App.
+// makeApp makes an app with annotations, as they are stored. asApp says that its repository is reached as the GitHub
+// App.
 func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string, asApp bool) (client.App, error) {
 	app, there, err := made(ctx, a.DB.App)
 	if err != nil {

@@ -164,7 +164,8 @@ func atGitHub(repository string) bool { return ownerAndName.MatchString(reposito
 // appAtGitHub is an app whose repository is reached as the GitHub App.
 func (a *api) appAtGitHub(ctx context.Context, app landfall.App) (client.App, error) {
 	c := a.appOf(app)
-	return c, a.showCredentials(ctx, app, &c)
+	err := a.showCredentials(ctx, app, &c)
+	return c, err
 }
 
 // gitHubProblem says what hinders the GitHub App in an app's repository; empty when nothing is known.

@@ -87,7 +87,8 @@ needs nothing else. An App that is connected already stays so until the new one 
 func (c *Call) showGitHub(g client.GitHub) error {
 	return c.Print(g, func(t *Table) {
 		if g.App == nil {
-			if t.Row("no GitHub App is connected: landfall github connect"); g.Token {
+			t.Row("no GitHub App is connected: landfall github connect")
+			if g.Token {
 				t.Row("the server has a plain token (LANDFALL_GITHUB_TOKEN)")
 			}
 			return

@@ -103,7 +103,8 @@ func (c *Connection) app(ctx context.Context) (github.App, error) {
 	}
 	if row.API != c.API {
 		return github.App{}, landfall.Errorf("connect", landfall.Forbidden, "The GitHub App %s was made at %s, and "+
-			"LANDFALL_GITHUB_API is %s: set it back, or connect another App (landfall github connect).", row.Slug, row.API, c.API)
+			"LANDFALL_GITHUB_API is %s: set it back, or connect another App (landfall github connect).", row.Slug, row.API,
+			c.API)
 	}
 	opened, err := c.open(row)
 	if err != nil {
@@ -164,8 +165,8 @@ func repositoryAt(app landfall.GitHubApp, address string) (landfall.GitHubReposi
 func (c *Connection) Address(ctx context.Context, repository string) (string, error) {
 	row, err := c.DB.GitHubApp(ctx)
 	if err != nil {
-		return "", landfall.Wrapf("connect.Address", landfall.NotFound, err, "%s is a repository at GitHub, and no GitHub App "+
-			"is connected: landfall github connect, or give the clone address", repository)
+		return "", landfall.Wrapf("connect.Address", landfall.NotFound, err, "%s is a repository at GitHub, and no "+
+			"GitHub App is connected: landfall github connect, or give the clone address", repository)
 	}
 	page, err := url.Parse(row.URL)
 	if err != nil {

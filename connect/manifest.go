@@ -49,7 +49,8 @@ func (c *Connection) Begin(ctx context.Context, id, organization, name string) (
 		return made, landfall.Errorf(op, landfall.Invalid,
 			"%q is no name of an organization; right would be letters, digits and hyphens", organization)
 	case len(name) > maxName:
-		return made, landfall.Errorf(op, landfall.Invalid, "the name %q is too long: GitHub takes %d characters", name, maxName)
+		return made, landfall.Errorf(op, landfall.Invalid, "the name %q is too long: GitHub takes %d characters", name,
+			maxName)
 	}
 	return made, c.DB.Update(ctx, func(tx *store.Tx) error {
 		return tx.PutGitHubConnection(ctx, made, c.Now().Add(-2*connectWithin))
@@ -63,8 +64,8 @@ func (c *Connection) Unreachable() string {
 		(ip == nil || !ip.IsLoopback() && !ip.IsPrivate()) {
 		return ""
 	}
-	return "GitHub cannot reach " + c.URL.String() + ", so it refuses the App or delivers nothing: set LANDFALL_URL to an " +
-		"address that it reaches"
+	return "GitHub cannot reach " + c.URL.String() + ", so it refuses the App or delivers nothing: set LANDFALL_URL to " +
+		"an address that it reaches"
 }
 
 // Form is what a person's browser sends to GitHub.

@@ -45,7 +45,8 @@ func (t *Tokens) Installations(ctx context.Context, app App) ([]Installation, er
 			return nil, appRefusal(app, response, err)
 		}
 		for _, i := range got {
-			one := Installation{ID: i.ID, Account: cmp.Or(i.Account.Login, i.Account.Slug), Repositories: i.Selection, URL: i.URL}
+			one := Installation{ID: i.ID, Account: cmp.Or(i.Account.Login, i.Account.Slug), Repositories: i.Selection,
+				URL: i.URL}
 			if i.Suspended != nil {
 				one.Suspended = *i.Suspended
 			}

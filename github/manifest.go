@@ -46,8 +46,8 @@ func Convert(ctx context.Context, baseURL string, client *http.Client, code stri
 		return Made{}, landfall.Wrapf(op, landfall.Unavailable, err, unanswered)
 	}
 	return Made{
-		ID: made.GetID(), Slug: made.GetSlug(), Name: made.GetName(), Owner: made.GetOwner().GetLogin(), URL: made.GetHTMLURL(),
-		Key: made.GetPEM(), WebhookSecret: made.GetWebhookSecret(), ClientID: made.GetClientID(),
+		ID: made.GetID(), Slug: made.GetSlug(), Name: made.GetName(), Owner: made.GetOwner().GetLogin(),
+		URL: made.GetHTMLURL(), Key: made.GetPEM(), WebhookSecret: made.GetWebhookSecret(), ClientID: made.GetClientID(),
 		ClientSecret: made.GetClientSecret(),
 	}, nil
 }

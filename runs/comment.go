@@ -16,7 +16,7 @@ func (r *Runs) CommentsEnabled(ctx context.Context, tx *store.Tx, app landfall.A
 	if !r.Commenting {
 		return false, nil
 	}
-	return r.reports(ctx, tx, app)
+	return r.isTold(ctx, tx, app)
 }
 
 // queueComments notes news of a run for the comments on the open pull requests whose head its commit is.

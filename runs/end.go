@@ -51,7 +51,7 @@ func lastLines(run landfall.Run) []string {
 // this app.
 func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run,
 	state landfall.StatusState, text, target string) error {
-	if reported, err := r.reports(ctx, tx, app); err != nil || !reported {
+	if reported, err := r.isTold(ctx, tx, app); err != nil || !reported {
 		return err
 	}
 	if target == "" {
@@ -67,10 +67,18 @@ func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, 
 	return r.queueComments(ctx, tx, app, run)
 }
 
-// reports reports whether the forge hears about an app.
-func (r *Runs) reports(ctx context.Context, tx *store.Tx, app landfall.App) (bool, error) {
-	if r.Reporting || app.GitHub.Name == "" {
-		return app.GitHub.Name != "", nil
+// isTold returns whether the forge hears about an app.
+func (r *Runs) isTold(ctx context.Context, tx *store.Tx, app landfall.App) (bool, error) {
+	if app.GitHub.Name == "" {
+		return false, nil
+	}
+	return r.Reports(ctx, tx)
+}
+
+// Reports returns whether we have credentials by which the forge hears anything.
+func (r *Runs) Reports(ctx context.Context, tx *store.Tx) (bool, error) {
+	if r.Reporting {
+		return true, nil
 	}
 	return tx.HasGitHubApp(ctx)
 }

@@ -56,7 +56,8 @@ func connectedGitHub(r *request) (*view, error) {
 	query := r.URL.Query()
 	var made client.GitHubApp
 	if query.Get("code") == "" || query.Get("state") == "" {
-		return nil, landfall.Errorf("web", landfall.Invalid, "GitHub sends a code and a state, and one is missing. Begin again.")
+		return nil, landfall.Errorf("web", landfall.Invalid,
+			"GitHub sends a code and a state, and one is missing. Begin again.")
 	}
 	err := r.api.Do(r.Context(), http.MethodPut, "/github/app",
 		client.MadeGitHubApp{State: query.Get("state"), Code: query.Get("code")}, &made)
