@@ -54,6 +54,7 @@ func resources() map[string]func(*Server, call) reply {
 		hookResources(),
 		deploymentResources(),
 		appResources(),
+		checkResources(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -34,6 +34,12 @@ func start(t *testing.T) *githubtest.Server {
 // call sends a request and returns the answer's status and JSON.
 func call(t *testing.T, s *githubtest.Server, method, path, body string) (int, any) {
 	t.Helper()
+	return callAs(t, s, token, method, path, body)
+}
+
+// callAs is call with another token.
+func callAs(t *testing.T, s *githubtest.Server, token, method, path, body string) (int, any) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

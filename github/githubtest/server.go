@@ -47,6 +47,7 @@ type Server struct {
 	hooks       hooks
 	deployments deployments
 	apps        apps
+	checks      []CheckRun
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
