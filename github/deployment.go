@@ -47,8 +47,10 @@ func (s *Sender) forgive(ctx context.Context) {
 	if s.Refusals == nil {
 		return
 	}
-	if err := s.Refusals.Forgive(ctx, landfall.DeploymentsFeature); err != nil && ctx.Err() == nil {
-		s.Logger.Error("what GitHub refused is not tried again yet", "error", err)
+	for _, feature := range []landfall.Feature{landfall.DeploymentsFeature, landfall.ChecksFeature} {
+		if err := s.Refusals.Forgive(ctx, feature); err != nil && ctx.Err() == nil {
+			s.Logger.Error("what GitHub refused is not tried again yet", "error", err)
+		}
 	}
 }
 

@@ -37,10 +37,11 @@ type Outbox interface {
 	Drop(ctx context.Context, id int64, problem string) error
 }
 
-// Sender sends the reports in the outbox, one at a time, and then what is due for commands, comments and deployments, at
-// a pace that keeps within GitHub's limits. Reports of one commit and context arrive in the order of their IDs; one that
-// cannot be sent holds back only those. While requests have to wait for the limits, no pending state is sent that a
-// later report follows already. It never gives up a report because GitHub is down, and waits as long as GitHub asks.
+// Sender sends the reports in the outbox, one at a time, and then what is due for commands, check runs, comments and
+// deployments, at a pace that keeps within GitHub's limits. Reports of one commit and context arrive in the order of
+// their IDs; one that cannot be sent holds back only those. While requests have to wait for the limits, no pending state
+// is sent that a later report follows already. It never gives up a report because GitHub is down, and waits as long as
+// GitHub asks.
 //
 // Each report arrives at least once: when an answer is lost, or the process ends before the outbox records it, the same
 // status is posted again. That changes nothing but the history of the commit's statuses, because no later one of its
@@ -57,7 +58,10 @@ type Sender struct {
 	Logger   *slog.Logger
 
 	Deployments Deployments // nil: GitHub is told of none
-	Refusals    Refusals    // set when Deployments is
+	Checks      Checks      // nil: there are no check runs
+	Refusals    Refusals    // set when Deployments or Checks is
+	// AsApp reports whether requests are those of a GitHub App, which alone may make check runs; nil: they are not.
+	AsApp func(ctx context.Context) (bool, error)
 
 	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used
@@ -97,6 +101,9 @@ func (s *Sender) Flush(ctx context.Context) error {
 		more, err := s.flushReport(ctx)
 		if err == nil && !more {
 			more, err = s.flushCommand(ctx)
+		}
+		if err == nil && !more && s.Checks != nil {
+			more, err = s.flushCheck(ctx)
 		}
 		if err == nil && !more && s.Comments != nil {
 			more, err = s.flushComment(ctx)

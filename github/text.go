@@ -67,8 +67,12 @@ func answers(all []string) string {
 
 // sectionOf returns the section of one app, with a limit of rows for its changes.
 func sectionOf(app landfall.AppReport, closed bool, rows int) string {
+	return "\n### " + literal(app.App) + " · " + headline(app, closed) + "\n" + sectionBody(app, closed, rows)
+}
+
+// sectionBody is a section without its heading.
+func sectionBody(app landfall.AppReport, closed bool, rows int) string {
 	var b strings.Builder
-	b.WriteString("\n### " + literal(app.App) + " · " + headline(app, closed) + "\n")
 	if app.Deleted {
 		b.WriteString("The app was deleted: its addresses answer no more.\n")
 		return b.String()

@@ -198,6 +198,7 @@ func newSender(s *shared, acceptor *accept.Acceptor, connection *connect.Connect
 		Comments: comments, DropOvertaken: outbox.DropOvertaken, Pace: github.NewPace(),
 		Commands:    accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
 		Deployments: deployments, Refusals: store.Refusals{DB: s.db},
+		Checks: runs.Checks{Checks: store.Checks{DB: s.db}, Runs: all},
 	}
 }
 

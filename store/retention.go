@@ -32,6 +32,10 @@ func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int,
 			r.ID); err != nil {
 			return 0, err
 		}
+		if err := tx.exec(ctx, op, `DELETE FROM checks WHERE app = $1 AND commit_sha = $2 AND run = $3`, r.App, r.Commit,
+			r.ID); err != nil {
+			return 0, err
+		}
 		for _, statement := range []string{
 			`DELETE FROM run_log WHERE run = $1`, `DELETE FROM run_steps WHERE run = $1`, `DELETE FROM run_refs WHERE run = $1`,
 			`DELETE FROM runs WHERE id = $1`,

@@ -45,7 +45,7 @@ func dumpTables() []string {
 		"canaries", "canary_counts", "canary_steps", "group_versions", "group_units", "applies", "releases", "tags", "moves",
 		"release_canaries", "release_canary_counts", "release_canary_steps", "reports", "comments", "prefixes",
 		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log",
-		"function_jobs", "function_hooks", "plans", "seen_refs", "commands", "deployments", "github_apps",
+		"function_jobs", "function_hooks", "plans", "seen_refs", "commands", "deployments", "checks", "github_apps",
 		"github_connections", "github_problems", "forge_hooks",
 	}
 }
@@ -53,7 +53,8 @@ func dumpTables() []string {
 // dumpTablesOf returns the tables of a dump that was made in a form.
 func dumpTablesOf(form int64) []string {
 	since := map[string]int64{"shared_deliveries": 8, "function_jobs": 14, "function_hooks": 14, "seen_refs": 21,
-		"github_apps": 24, "github_connections": 24, "github_problems": 24, "forge_hooks": 27, "deployments": 28, "commands": 30}
+		"github_apps": 24, "github_connections": 24, "github_problems": 24, "forge_hooks": 27, "deployments": 28,
+		"checks": 29, "commands": 30}
 	return slices.DeleteFunc(dumpTables(), func(table string) bool { return since[table] > form })
 }
 

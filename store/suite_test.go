@@ -35,6 +35,7 @@ func suite(t *testing.T, open opener) {
 		{"Commands", testCommands},
 		{"Comments", testComments},
 		{"Deployments", testDeployments},
+		{"Checks", testChecks},
 		{"Pulse", testPulse},
 		{"Retention", testRetention},
 		{"Executions", testExecutions},

@@ -52,6 +52,14 @@ func Deployment(d landfall.Deployment) []Attribute {
 	}
 }
 
+// Check returns the attributes of the span of a check run. The span begins a trace, as that of a comment does.
+func Check(c landfall.Check) []Attribute {
+	return []Attribute{
+		Step(landfall.StepReport), semconv.VCSOwnerName(c.Report.Repository.Owner),
+		semconv.VCSRepositoryName(c.Report.Repository.Name), semconv.VCSRefHeadRevision(string(c.Commit)),
+	}
+}
+
 // Function returns the attributes of the span of a function's call: its name, its version, the execution if it is known
 // yet, and the kind of trigger; none when it is called by its name.
 func Function(namespace, name string, version landfall.UID, execution string, by landfall.UnitKind) []Attribute {

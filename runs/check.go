@@ -1,0 +1,130 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// logEnd is how many lines of a run's log a check run is composed from.
+const logEnd = 100
+
+// queueCheck notes news of a commit for its check run, which a GitHub App alone may make.
+func (r *Runs) queueCheck(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
+	if connected, err := tx.HasGitHubApp(ctx); err != nil || !connected {
+		return err
+	}
+	return tx.WantCheck(ctx, app.ID, commit, r.Now())
+}
+
+// Checks is the store's queue of check runs, with what each says as the store has it at that moment. A check run is not
+// due while gateways do not show that.
+type Checks struct {
+	store.Checks
+
+	Runs *Runs
+}
+
+// Due returns what the store's Due does, with the report of each check run.
+func (c Checks) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Check, error) {
+	owed, err := c.Checks.Due(ctx, now, commentsBatch)
+	if err != nil {
+		return nil, err
+	}
+	var due []landfall.Check
+	for _, check := range owed {
+		ready, err := c.compose(ctx, &check)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil: // it does not hold back others
+			c.Runs.Logger.ErrorContext(ctx, "a check run cannot be composed", "app_id", check.App, "commit", check.Commit,
+				"error", err)
+			if err := c.Postpone(ctx, check, now.Add(composeAgain), "It cannot be composed; the log says why."); err != nil {
+				return nil, err
+			}
+		case ready:
+			due = append(due, check)
+		}
+		if len(due) == limit {
+			break
+		}
+	}
+	return due, nil
+}
+
+// compose reads what a check run says: of the newest run of its commit. It reports false while gateways do not show
+// that.
+func (c Checks) compose(ctx context.Context, of *landfall.Check) (bool, error) {
+	r := c.Runs
+	app, err := r.DB.App(ctx, of.App)
+	if err != nil {
+		return false, err
+	}
+	of.Report = landfall.CheckReport{
+		AppReport: landfall.AppReport{App: app.Name, Commit: of.Commit}, Repository: app.GitHub}
+	runs, err := r.DB.RunsOfCommit(ctx, app.ID, of.Commit)
+	if err != nil || len(runs) == 0 {
+		return false, err
+	}
+	run := runs[0]
+	if run.State == landfall.RunSucceeded && r.View(ctx, run).State != run.State {
+		return false, nil
+	}
+	of.Report.RunID, of.Report.Started, of.Report.Finished = run.ID, run.Created, run.Finished
+	pull, err := r.pullOf(ctx, app, of.Commit)
+	if err != nil {
+		return false, err
+	}
+	if err := r.sectionOfRun(ctx, app, pull, run, &of.Report.AppReport); err != nil {
+		return false, err
+	}
+	if of.Report.Release != "" {
+		of.Report.Live = app.Live == run.Release
+		of.Report.Promotable = !of.Report.Live
+	}
+	if of.Report.Live {
+		if err := r.compareLive(ctx, app, &of.Report.AppReport); err != nil {
+			return false, err
+		}
+	}
+	if run.State.Final() {
+		of.Report.Log, err = r.DB.LogEnd(ctx, run.ID, logEnd)
+	}
+	return true, err
+}
+
+// pullOf returns the newest open pull request whose head is a commit; where there is none, one into the production
+// branch.
+func (r *Runs) pullOf(ctx context.Context, app landfall.App, commit landfall.CommitSHA) (store.PullRequest, error) {
+	numbers, err := r.DB.PullRequestsAt(ctx, app.ID, commit)
+	if err != nil || len(numbers) == 0 {
+		return store.PullRequest{Base: app.Branch, Open: true}, err
+	}
+	return r.DB.PullRequest(ctx, app.ID, slices.Max(numbers))
+}
+
+// compareLive compares the live release with the one that was live before it.
+func (r *Runs) compareLive(ctx context.Context, app landfall.App, s *landfall.AppReport) error {
+	moves, err := r.DB.Moves(ctx, app.ID, landfall.LivePointer, 1)
+	if err != nil || len(moves) == 0 || moves[0].To != app.Live {
+		return err
+	}
+	after, err := r.DB.GroupUnits(ctx, app.ID, app.Live)
+	if err != nil {
+		return err
+	}
+	var before []store.GroupUnit
+	s.Base = ""
+	if moves[0].From != "" {
+		s.Base = string(moves[0].From)
+		if before, err = r.DB.GroupUnits(ctx, app.ID, moves[0].From); err != nil {
+			return err
+		}
+	}
+	s.Changes, err = r.Contents.Diff(ctx, before, after)
+	return err
+}

@@ -1,0 +1,52 @@
+package runs_test
+
+import (
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept/accepttest"
+	"landfall.dev/landfall/runs"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
+)
+
+// A check run is owed where an App can make it: from the start of a run, and when it is over with the end of its log.
+func TestCheckIsOwed(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	checks := runs.Checks{Checks: store.Checks{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
+	due := func() []landfall.Check { return testkit.Must(checks.Due(t.Context(), time.Now(), 10))(t) }
+	s.Update(func(tx *store.Tx) error {
+		return tx.PutGitHubApp(t.Context(), landfall.GitHubApp{ID: 1, Slug: "landfall"})
+	})
+	run := s.pushed()
+	first := due()
+	if len(first) != 1 || first[0].Commit != run.Commit || first[0].Report.State != landfall.RunQueued ||
+		first[0].Report.RunID != run.ID || first[0].Report.Repository.Owner != "harbor" || len(first[0].Report.Log) != 0 {
+		t.Fatalf("got %+v, want that the run waits", first)
+	}
+	if err := checks.Record(t.Context(), first[0]); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Equal(t, "check runs when it is told", len(due()), 0)
+	run.State, run.Reason = landfall.RunFailed, "specs/app.yaml:7: there is no field \"colour\""
+	s.ends(run)
+	last := due()
+	if len(last) != 1 || last[0].Report.State != landfall.RunFailed || last[0].Report.Reason != run.Reason ||
+		last[0].Report.Finished.IsZero() || last[0].Report.Promotable {
+		t.Fatalf("got %+v, want that it failed", last)
+	}
+	testkit.EqualList(t, "the end of the log", last[0].Report.Log[len(last[0].Report.Log)-1:],
+		[]string{"failed: " + run.Reason})
+	testkit.Equal(t, "the app", last[0].App, accepttest.AppID)
+}
+
+// Where no App is, no check run is owed.
+func TestNoCheckIsOwed(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	run := s.pushed()
+	_, err := s.Receiver.DB.Check(t.Context(), run.App, run.Commit)
+	testkit.Kind(t, "the check run", err, landfall.NotFound)
+}
