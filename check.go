@@ -43,3 +43,13 @@ const (
 	PromoteAction CheckAction = "promote"
 	ApproveAction CheckAction = "approve"
 )
+
+// CheckCommand is a button of a check run, or GitHub's own button that runs it again. Its Data is a CheckRequest.
+const CheckCommand CommandKind = "check"
+
+// CheckRequest is what somebody asks for at a check run, or at all those of a commit.
+type CheckRequest struct {
+	Action CheckAction `json:"action"`
+	Commit CommitSHA   `json:"commit"`
+	App    string      `json:"app,omitempty"` // its name; empty: all of the repository
+}

@@ -53,6 +53,9 @@ func (acceptor *Acceptor) queueCommand(ctx context.Context, tx *store.Tx, apps [
 		}
 		command.Apps = append(command.Apps, about)
 	}
+	if len(command.Apps) == 0 {
+		return "The repository has no app of that name.", nil
+	}
 	if err := tx.CreateCommand(ctx, command); err != nil {
 		return "", err
 	}
@@ -149,7 +152,7 @@ func (acceptor *Acceptor) obeyNext(ctx context.Context, id int64,
 		if enabling != nil {
 			return enabling
 		}
-		if command.Answer != "" && command.Obeyed && commented {
+		if command.Answer != "" && command.Obeyed && command.Number != 0 && commented {
 			if err := tx.WantComment(ctx, command.Repository, command.Number, acceptor.Now()); err != nil {
 				return err
 			}
@@ -206,7 +209,7 @@ func need(needed, has landfall.Permission, command landfall.Command, what string
 // asked says what a command asks for, after "to".
 func asked(command landfall.Command) string {
 	if command.Kind != landfall.CommentCommand {
-		return string(command.Kind)
+		return string(checkRequest(command).Action)
 	}
 	if _, err := parseComment(command); err != nil {
 		return "do what Landfall does not know"
@@ -225,6 +228,8 @@ func (acceptor *Acceptor) do(ctx context.Context, tx *store.Tx, app landfall.App
 		return acceptor.doLabel(ctx, tx, app, command, permission)
 	case landfall.UnlabelCommand:
 		return "", nil
+	case landfall.CheckCommand:
+		return acceptor.doCheck(ctx, tx, app, command, permission)
 	}
 	return "", &landfall.Error{Op: "accept.do", Message: "unknown kind of command: " + string(command.Kind)}
 }

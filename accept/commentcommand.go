@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
 )
 
@@ -53,11 +52,12 @@ func parseComment(command landfall.Command) (commentCommand, error) {
 	return commentCommand{verb: words[0], app: strings.Join(words[1:], "")}, nil
 }
 
-// named returns the apps that a command in a comment concerns: the one that it names, or all. When it names none of
+// named returns the apps that a command concerns: the one that it names, or all. When one in a comment names none of
 // them, or is none that we know, the first one is to say so.
 func named(apps []landfall.App, command landfall.Command) []landfall.App {
 	if command.Kind != landfall.CommentCommand {
-		return apps
+		name := checkRequest(command).App
+		return slices.DeleteFunc(slices.Clone(apps), func(app landfall.App) bool { return name != "" && name != app.Name })
 	}
 	c, err := parseComment(command)
 	if err == nil && c.app == "" {
@@ -168,21 +168,9 @@ func (acceptor *Acceptor) promotePull(ctx context.Context, on onPull) (string, e
 		return "", landfall.Errorf(op, landfall.Forbidden, "a release of a fork never becomes live; merge it")
 	}
 	run, err := on.newestRun(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case run.Release == "":
-		return "", landfall.Errorf(op, landfall.Conflict, "%s has no release: its run is %s", on.head.Short(), run.State)
-	case on.app.Live == run.Release && !on.app.Held:
-		return fmt.Sprintf("release %s is live already", run.Release), nil
-	}
-	by := deploy.Mover{Actor: on.command.Sender.Login, At: acceptor.Now(),
-		Reason: fmt.Sprintf("promoted on pull request %d", on.pull.Number)}
-	if err := deploy.Promote(ctx, on.tx, &on.app, run.Release, by); err != nil {
+	if err != nil {
 		return "", err
 	}
-	if _, err := on.tx.Changed(ctx, on.app.ID); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("release %s is live", run.Release), nil
+	return acceptor.promoteRun(ctx, on.tx, on.app, run, on.command,
+		fmt.Sprintf("promoted on pull request %d", on.pull.Number))
 }

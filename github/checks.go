@@ -30,10 +30,10 @@ type Checks interface {
 // flushCheck tells GitHub of the check run that is due first, when that takes no room from statuses. It reports whether
 // it did.
 func (s *Sender) flushCheck(ctx context.Context) (bool, error) {
-	if s.AsApp == nil || !s.limits().spare(s.Now()) {
+	if s.AppLogin == nil || !s.limits().spare(s.Now()) { // Apps alone may make check runs
 		return false, nil
 	}
-	if is, err := s.AsApp(ctx); err != nil || !is {
+	if login, err := s.AppLogin(ctx); err != nil || login == "" {
 		return false, err
 	}
 	due, err := s.Checks.Due(ctx, s.Now(), 1)

@@ -76,7 +76,7 @@ func (b *appBench) restart(t *testing.T) {
 	}
 	b.bench.restart(t)
 	b.Client, b.Checks, b.Refusals = client, b.checks, b.refusals
-	b.AsApp = func(context.Context) (bool, error) { return true, nil }
+	b.AppLogin = func(context.Context) (string, error) { return "landfall[bot]", nil }
 }
 
 // wants says what the check run of commit A says.
@@ -258,7 +258,7 @@ func TestCheckRunRefused(t *testing.T) {
 		t.Errorf("got %+v, want that it stopped", b.checks.one)
 	}
 	b = newAppBench(t)
-	b.AsApp = func(context.Context) (bool, error) { return false, nil }
+	b.AppLogin = func(context.Context) (string, error) { return "", nil }
 	b.wants("building")
 	b.flush(t)
 	if n := b.server.Requests(); n != 0 {

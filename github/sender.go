@@ -39,9 +39,9 @@ type Outbox interface {
 
 // Sender sends the reports in the outbox, one at a time, and then what is due for commands, check runs, comments and
 // deployments, at a pace that keeps within GitHub's limits. Reports of one commit and context arrive in the order of
-// their IDs; one that cannot be sent holds back only those. While requests have to wait for the limits, no pending state
-// is sent that a later report follows already. It never gives up a report because GitHub is down, and waits as long as
-// GitHub asks.
+// their IDs; one that cannot be sent holds back only those. While requests have to wait for the limits, no pending
+// state is sent that a later report follows already. It never gives up a report because GitHub is down, and waits as
+// long as GitHub asks.
 //
 // Each report arrives at least once: when an answer is lost, or the process ends before the outbox records it, the same
 // status is posted again. That changes nothing but the history of the commit's statuses, because no later one of its
@@ -60,8 +60,6 @@ type Sender struct {
 	Deployments Deployments // nil: GitHub is told of none
 	Checks      Checks      // nil: there are no check runs
 	Refusals    Refusals    // set when Deployments or Checks is
-	// AsApp reports whether requests are those of a GitHub App, which alone may make check runs; nil: they are not.
-	AsApp func(ctx context.Context) (bool, error)
 
 	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used

@@ -46,6 +46,8 @@ func Parse(event string, payload []byte) (Event, error) {
 		intake, err = parseMergeGroup(payload)
 	case "issue_comment":
 		intake, err = parseIssueComment(payload)
+	case "check_run", "check_suite":
+		intake, err = parseCheck(event, payload)
 	case "ping":
 		intake, err = parsePing(payload)
 	case "installation", "installation_repositories":

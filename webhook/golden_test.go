@@ -81,7 +81,8 @@ func goldenOf(intake webhook.Event) golden {
 // eventOf returns the event that a fixture belongs to, by its name.
 func eventOf(t *testing.T, name string) string {
 	t.Helper()
-	for _, event := range []string{"push", "pull_request", "ping", "issues", "issue_comment", "merge_group", "star"} {
+	for _, event := range []string{"push", "pull_request", "ping", "issues", "issue_comment", "merge_group", "star",
+		"check_run", "check_suite"} {
 		if strings.HasPrefix(name, event+"_") {
 			return event
 		}
