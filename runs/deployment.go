@@ -20,8 +20,14 @@ type Deployments struct {
 	Runs *Runs
 }
 
-// Due returns what the store's Due does, with the report of each deployment.
+// Due returns what the store's Due does, with the report of each deployment; none while the server has no credentials
+// for the forge.
 func (d Deployments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Deployment, error) {
+	if !d.Runs.Reporting {
+		if connected, err := d.DB.HasGitHubApp(ctx); err != nil || !connected {
+			return nil, err
+		}
+	}
 	owed, err := d.Deployments.Due(ctx, now, commentsBatch)
 	if err != nil {
 		return nil, err
