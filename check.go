@@ -26,7 +26,6 @@ type CheckReport struct {
 	AppReport
 
 	Repository GitHubRepository
-	RunID      string
 	Log        []string // the end of the run's log
 	Started    time.Time
 	Finished   time.Time // zero while the run is not over

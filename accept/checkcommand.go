@@ -28,22 +28,22 @@ func (acceptor *Acceptor) doCheck(ctx context.Context, tx *store.Tx, app landfal
 	if err := need(needed, permission, command, string(request.Action)); err != nil {
 		return "", err
 	}
-	runs, err := tx.RunsOfCommit(ctx, app.ID, request.Commit)
+	run, err := tx.NewestRun(ctx, app.ID, request.Commit)
 	if err != nil {
+		if landfall.Is(err, landfall.NotFound) {
+			err = landfall.Errorf(op, landfall.Conflict, "%s has no run", request.Commit.Short())
+		}
 		return "", err
-	}
-	if len(runs) == 0 {
-		return "", landfall.Errorf(op, landfall.Conflict, "%s has no run", request.Commit.Short())
 	}
 	switch request.Action {
 	case landfall.PromoteAction:
-		return acceptor.promoteRun(ctx, tx, app, runs[0], command, "promoted at the check of "+request.Commit.Short())
+		return acceptor.promoteRun(ctx, tx, app, run, command, "promoted at the check of "+request.Commit.Short())
 	case landfall.ApproveAction:
-		return "", landfall.Errorf(op, landfall.Conflict, "the run of %s waits for no approval: it is %s",
-			request.Commit.Short(), runs[0].State)
+		by := landfall.Approval{By: command.Sender.Login, Via: "the commit's check", At: acceptor.Now()}
+		return "the commit " + request.Commit.Short() + " is approved", acceptor.Runs.Approve(ctx, tx, run.ID, by)
 	case landfall.RetryAction:
 	}
-	if _, err := acceptor.Runs.RetryIn(ctx, tx, runs[0].ID, command.Sender.Login, false); err != nil {
+	if _, err := acceptor.Runs.RetryIn(ctx, tx, run.ID, command.Sender.Login, false); err != nil {
 		return "", err
 	}
 	return request.Commit.Short() + " is queued again", nil
@@ -53,6 +53,9 @@ func (acceptor *Acceptor) doCheck(ctx context.Context, tx *store.Tx, app landfal
 func (acceptor *Acceptor) promoteRun(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run,
 	command landfall.Command, reason string) (string, error) {
 	switch {
+	case run.Fork != 0:
+		return "", landfall.Errorf("accept.promoteRun", landfall.Forbidden,
+			"a release of a fork never becomes live; merge it")
 	case run.Release == "":
 		return "", landfall.Errorf("accept.promoteRun", landfall.Conflict, "%s has no release: its run is %s",
 			run.Commit.Short(), run.State)

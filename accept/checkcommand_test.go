@@ -48,7 +48,7 @@ func TestCommandsOfChecks(t *testing.T) {
 		{promote, landfall.PermissionWrite, "promote needs the role maintain"},
 		{promote, landfall.PermissionMaintain, "has no release: its run is queued"},
 		{approve, landfall.PermissionRead, "approve needs the role write"},
-		{approve, landfall.PermissionWrite, "waits for no approval: it is queued"},
+		{approve, landfall.PermissionWrite, "does not wait for approval: it is queued"},
 		{elsewhere, landfall.PermissionAdmin, "1111111 has no run"},
 		{retry, "", "GitHub did not say in time what ada may do; ask again"},
 	} {

@@ -240,7 +240,8 @@ func (l *hookLook) tend(ctx context.Context) (err error) {
 
 // make makes the webhook; again, when one that was there is gone.
 func (l *hookLook) make(ctx context.Context, wanted landfall.ForgeHook, gone bool) error {
-	wanted.ID, l.state.ID, l.state.Made = 0, 0, true // should the answer be lost, it is found by its address, and known for ours
+	// should the answer be lost, it is found by its address, and known for ours
+	wanted.ID, l.state.ID, l.state.Made = 0, 0, true
 	if err := l.DB.Update(ctx, func(tx *store.Tx) error { return tx.PutHookState(ctx, l.state) }); err != nil {
 		return err
 	}

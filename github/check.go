@@ -107,7 +107,7 @@ func conclude(state landfall.RunState) string {
 		return "success"
 	case landfall.RunSkipped:
 		return "neutral"
-	case landfall.RunSuperseded, landfall.RunCancelled:
+	case landfall.RunSuperseded, landfall.RunCancelled, landfall.RunDeclined, landfall.RunExpired:
 		return "cancelled"
 	case landfall.RunFailed, landfall.RunError:
 	}

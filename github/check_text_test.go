@@ -17,8 +17,8 @@ import (
 // checkReports are the values of the golden files of check runs.
 func checkReports() map[string]landfall.CheckReport {
 	of := func(app landfall.AppReport, log ...string) landfall.CheckReport {
-		app.Preview, app.PreviewCommit = "", ""
-		return landfall.CheckReport{AppReport: app, RunID: "r1", Log: log}
+		app.Preview, app.PreviewCommit, app.RunID = "", "", "r1"
+		return landfall.CheckReport{AppReport: app, Log: log}
 	}
 	all := reports()
 	failed := ended(landfall.RunFailed, "specs/app.yaml:7: there is no field \"colour\"\nspecs/app.yaml:9: \"hello\" is "+

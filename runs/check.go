@@ -66,11 +66,10 @@ func (c Checks) compose(ctx context.Context, of *landfall.Check) (bool, error) {
 	}
 	of.Report = landfall.CheckReport{
 		AppReport: landfall.AppReport{App: app.Name, Commit: of.Commit}, Repository: app.GitHub}
-	runs, err := r.DB.RunsOfCommit(ctx, app.ID, of.Commit)
-	if err != nil || len(runs) == 0 {
+	run, err := r.DB.NewestRun(ctx, app.ID, of.Commit)
+	if err != nil {
 		return false, err
 	}
-	run := runs[0]
 	if run.State == landfall.RunSucceeded && r.View(ctx, run).State != run.State {
 		return false, nil
 	}
@@ -84,7 +83,7 @@ func (c Checks) compose(ctx context.Context, of *landfall.Check) (bool, error) {
 	}
 	if of.Report.Release != "" {
 		of.Report.Live = app.Live == run.Release
-		of.Report.Promotable = !of.Report.Live
+		of.Report.Promotable = !of.Report.Live && run.Fork == 0
 	}
 	if of.Report.Live {
 		if err := r.compareLive(ctx, app, &of.Report.AppReport); err != nil {

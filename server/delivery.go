@@ -113,8 +113,8 @@ func newAcceptor(s *shared, all *runs.Runs) *accept.Acceptor {
 	}
 	return &accept.Acceptor{
 		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), PeerRemote: peerRemote, Secrets: s.secrets,
-		Now: time.Now, Logger: s.logger, Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer,
-			Limits: s.config.Limits},
+		Now: time.Now, Logger: s.logger,
+		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
 	}
 }
 

@@ -15,8 +15,8 @@ func limitFields() []string {
 
 // UnderBase returns what a fork's commit may declare: its files, functions and routes, without secrets and a network,
 // and with the build, the release policy, the environments and the limits of the branch into which it is to be merged.
-// What that branch does not have has none of these. It returns sentences about what differs. Invalid, with the line, for
-// what a fork cannot have.
+// What that branch does not have has none of these. It returns sentences about what differs. Invalid, with the line,
+// for what a fork cannot have.
 func (s *Spec) UnderBase(base *Spec) (*Spec, []string, error) {
 	under, notes := *s, []string{}
 	under.Functions, under.Packages = slices.Clone(s.Functions), slices.Clone(s.Packages)

@@ -45,7 +45,7 @@ func (q queries) PullGroups(ctx context.Context, app, base string, limit int) ([
 	return list(ctx, q, "store.PullGroups", func(row scanner) (g PullGroup, err error) {
 		return g, row.Scan(&g.Number, &g.Commit, &g.Group)
 	}, `SELECT p.number, g.commit_sha, g.uid FROM pull_requests p
-		JOIN group_versions g ON g.app = p.app AND g.commit_sha = p.head_sha
+		JOIN group_versions g ON g.app = p.app AND g.commit_sha = p.head_sha AND g.fork = 0
 		WHERE p.app = $1 AND p.base = $2 AND p.fork = 0 ORDER BY p.updated DESC, g.created DESC LIMIT $3 + 0`,
 		app, base, limit)
 }

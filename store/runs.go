@@ -79,6 +79,12 @@ func (q queries) RunsOfFork(ctx context.Context, app string, commit landfall.Com
 		WHERE app = $1 AND commit_sha = $2 AND fork = $3 ORDER BY created DESC, id DESC`, app, commit, number)
 }
 
+// NewestRun returns the newest run of a commit, also of a fork. NotFound when there is none.
+func (q queries) NewestRun(ctx context.Context, app string, commit landfall.CommitSHA) (landfall.Run, error) {
+	return one(ctx, q, "store.NewestRun", scanRun, `SELECT `+runColumns+` FROM runs
+		WHERE app = $1 AND commit_sha = $2 ORDER BY created DESC, id DESC LIMIT 1`, app, commit)
+}
+
 // RunsOfRef returns the runs of the pushes of a reference, the newest first.
 func (q queries) RunsOfRef(ctx context.Context, app string, ref landfall.RefName) ([]landfall.Run, error) {
 	return list(ctx, q, "store.RunsOfRef", scanRun, `SELECT `+runColumns+` FROM runs WHERE id IN (

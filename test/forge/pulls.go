@@ -32,7 +32,7 @@ func (h *Hosted) Merge(number int, branch string, by Merging) (landfall.CommitSH
 		h.Git("merge", "--quiet", "--squash", branch)
 		h.Git("commit", "--quiet", "-m", "All of "+branch)
 	case Rebase:
-		for _, commit := range strings.Fields(h.Git("rev-list", "--reverse", "main.."+branch)) {
+		for commit := range strings.FieldsSeq(h.Git("rev-list", "--reverse", "main.."+branch)) {
 			h.Git("-c", "user.name=GitHub", "cherry-pick", commit) // each commit is made anew
 		}
 	}
