@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/forge"
 	"landfall.dev/landfall/test/site"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -212,6 +213,8 @@ run approve {approved}
 run decline {declined} --reason no
 	1 run show {declined}: ^state: declined
 	1 run show {declined}: ^reason: Declined by admin: no
+app deliveries replay {delivery}
+	1 app deliveries show {delivery}: Replayed by admin
 @slow spec version apply --no-wait
 	1 run list slow: ^(?P<slow>\S+) .* (queued|running)
 run cancel {slow}
@@ -228,8 +231,8 @@ app delete shop --force
 
 // others are the last words of commands that change nothing at a server: they show something, write files, or call
 // functions, which TestCrashOfCall has; and of those that need GitHub, whose one transaction is all or nothing.
-const others = "completion connect deliveries diff disconnect download export fire help history invoke list log login logs logout read show " +
-	"state status validate version"
+const others = "completion connect deliveries diff disconnect download export fire help history invoke list log login " +
+	"logs logout read show state status validate version"
 
 // writings are the instants at which the server is killed in a command: before anything is stored, and when a part of it
 // is. The first command of a story has the first of its instants, and so on, round and round. The tests tell one story;
@@ -305,8 +308,12 @@ func newCommanded(t *testing.T, points []string) *commanded {
 	c.arming = filepath.Join(c.files, "armed")
 	c.Stop()
 	c.known["approved"], c.known["declined"] = c.fork(12), c.fork(13)
-	c.Env = append(c.Env, "LANDFALL_CRASH=@"+c.arming, "LANDFALL_SANDBOX=off", "LANDFALL_LEASE=2s")
+	c.Env = append(c.Env, "LANDFALL_CRASH=@"+c.arming, "LANDFALL_SANDBOX=off", "LANDFALL_LEASE=2s",
+		"LANDFALL_GITHUB_WEBHOOK_SECRET="+forge.WebhookSecret)
 	c.Start()
+	ping := forge.Delivery{ID: "a-delivery", Event: "ping", Body: forge.Fixture(t, "ping_repository")}
+	forge.Post(t, c.URL+"/webhooks/github", ping, forge.Signature(forge.WebhookSecret, ping.Body))
+	c.known["delivery"] = ping.ID
 	shop.Write("site/index.html", "another page")
 	shop.Commit("Another page")
 	blog, slow := site.NewRepository(t), site.NewRepository(t)
