@@ -56,6 +56,10 @@ type App struct {
 	GitHub          GitHubRepository
 	GitHubConfirmed bool
 
+	// MovedTo is where the repository was transferred to, as OWNER/NAME, until a person confirms that the app follows it;
+	// empty: nowhere. Meanwhile nothing of the repository runs: its new owner may be anybody.
+	MovedTo string
+
 	// Changed is the number of the newest change in what gateways show of the app. The store counts the changes.
 	Changed int64
 }

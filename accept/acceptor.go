@@ -98,6 +98,9 @@ func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App,
 		remote.Local = acceptor.Remote.Path(app.ID)
 		return remote, nil
 	}
+	if app.MovedTo != "" {
+		return remote, landfall.Errorf("accept.Origin", landfall.Invalid, "%s", Transferred(app))
+	}
 	var err error
 	remote.Credential, err = acceptor.Credential(ctx, app)
 	return remote, err

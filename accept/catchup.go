@@ -43,7 +43,7 @@ func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, round int64, within t
 // delivery that comes later finds its push made.
 func (acceptor *Acceptor) CatchUp(ctx context.Context, appID string) error {
 	app, err := acceptor.DB.App(ctx, appID)
-	if err != nil || !app.Deleted.IsZero() || app.Repository == "" {
+	if err != nil || !app.Deleted.IsZero() || app.Repository == "" || app.MovedTo != "" {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
 	// The store is read first: a push that is accepted meanwhile is seen by its head.

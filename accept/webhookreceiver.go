@@ -223,10 +223,17 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 		if !matchesRepository(app, event.Repository, shared) {
 			continue
 		}
+		if stays, err := followTransfer(ctx, tx, &app, event.Repository); err != nil || !stays {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
 		bound := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner,
 			Name: event.Repository.Name}
 		renames := app.GitHub.ID == 0 || shared // the hook of one repository cannot send reports to another one
 		if (app.GitHub != bound || !app.GitHubConfirmed && shared) && renames {
+			app.Repository = renamed(app.Repository, app.GitHub, bound)
 			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
 			if err := tx.UpdateApp(ctx, app); err != nil {
 				return nil, err
@@ -245,6 +252,9 @@ func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event 
 	case event.Delivery.Hook == "":
 		apps, err := tx.Apps(ctx)
 		for _, app := range apps {
+			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID && app.MovedTo != "" {
+				return Transferred(app), nil
+			}
 			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID {
 				return fmt.Sprintf("No app has the repository %s. The app %q has this id, which this hook has not confirmed: if "+
 					"the repository was "+
@@ -254,6 +264,10 @@ func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event 
 		return fmt.Sprintf("No app has the repository %s.", named), err
 	case !app.Deleted.IsZero():
 		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name), nil
+	}
+	app, err := tx.App(ctx, app.ID)
+	if err != nil || app.MovedTo != "" {
+		return Transferred(app), err
 	}
 	own := app.Repository
 	if app.GitHub.ID != 0 {

@@ -57,6 +57,8 @@ func (a *api) registerApps(h huma.API) {
 		"Say which keys the host of the app's repository may have"), a.setHostKeys)
 	registerOn(a, h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
 		"Replace the secret of the app's webhook"), a.rotateHook)
+	registerOn(a, h, administering("set-repository", http.MethodPut, "/apps/{app}/repository",
+		"Confirm that the app follows its repository, which was transferred to another owner"), a.setRepository)
 	registerOn(a, h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
 		"Make another branch the production branch"), a.setBranch)
 	registerOn(a, h, administering("set-previews", http.MethodPut, "/apps/{app}/previews",
@@ -334,6 +336,9 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 			return nil, err
 		}
 	}
+	if app.MovedTo != "" {
+		c.Problems = append(c.Problems, accept.Transferred(app))
+	}
 	refused, err := a.refused(ctx, app)
 	if err != nil {
 		return nil, err
@@ -353,6 +358,22 @@ func (a *api) refused(ctx context.Context, app landfall.App) (problems []string,
 		problems = append(problems, r.Problem)
 	}
 	return problems, err
+}
+
+func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
+	AppPath
+	Body client.Repository
+}) (*body[client.App], error) {
+	err := a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) (err error) {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
+			return err
+		}
+		if app, err = a.Acceptor.ConfirmTransfer(ctx, tx, app, in.Body.Repository); err == nil {
+			tx.Enqueue(accept.TopicCatchUp, app.ID, time.Time{}) // which runs what was pushed meanwhile
+		}
+		return err
+	})
+	return answer(a.appOf(app), err)
 }
 
 func (a *api) setBranch(ctx context.Context, app landfall.App, in *struct {

@@ -88,6 +88,8 @@ func rows() []row {
 		{id: "set-host-keys", scope: admin, with: "app=young", says: `"host_keys":["ssh-ed25519 SHA256:`,
 			body: `{"host_keys":["` + hostKey + `"]}`, lost: []string{"app"}},
 		{id: "rotate-hook", scope: admin, with: "app=bakery", says: `"secret":`, lost: []string{"app"}},
+		{id: "set-repository", scope: admin, with: "app=young", body: `{"repository":"tide/young"}`,
+			says: `"name":"young"`, lost: []string{"app"}},
 		{id: "set-branch", scope: admin, body: `{"branch":"trunk"}`, says: `"branch":"trunk"`, lost: []string{"app"}},
 		{id: "set-previews", scope: admin, body: `{"previews":"signed-in"}`, says: `"previews":"signed-in"`,
 			lost: []string{"app"}},

@@ -107,6 +107,9 @@ func (w *world) makeApps() {
 				ID: id, Namespace: landfall.DefaultNamespace, Name: strings.TrimSuffix(id, "-id"), Branch: "main",
 				Repository: repository, UIDSpace: uuid.New(), Created: time.Now(),
 			}
+			if id == youngID {
+				app.GitHub, app.MovedTo = landfall.GitHubRepository{ID: 7, Owner: "harbor", Name: "young"}, "tide/young"
+			}
 			err = errors.Join(err, tx.CreateApp(ctx, app))
 		}
 		err = errors.Join(err, tx.CreateHook(ctx, landfall.Hook{ID: "bakery-hook", App: bakeryID, Secret: "hook secret"}, 0),

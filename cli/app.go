@@ -222,14 +222,14 @@ is made with the app; the answer has the public half, and says where to add it.`
 }
 
 func (c *Call) appSet() *cobra.Command {
-	var branch, previews, keepFiles string
+	var branch, previews, keepFiles, repository string
 	var reached credentialFlags
 	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new "+
 		"password or token for an app's repository",
 		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\n"+
 			"landfall app set shop --keep-files 7d\nlandfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			if !reached.change() && (branch+previews+keepFiles == "" || reached.username != "") {
+			if !reached.change() && (branch+previews+keepFiles+repository == "" || reached.username != "") {
 				return Invalid(
 					"name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
 						"or another production branch: landfall app set %[1]s --branch BRANCH; or who sees releases that are not live: "+
@@ -247,6 +247,7 @@ func (c *Call) appSet() *cobra.Command {
 				value, path string
 				body        any
 			}{
+				{repository, "repository", client.Repository{Repository: repository}},
 				{branch, "branch", client.Branch{Branch: branch}},
 				{previews, "previews", client.Previews{Previews: previews}},
 				{keepFiles, "keep-files", client.KeepFiles{KeepFiles: landfall.Age(keepFiles)}},
@@ -278,8 +279,12 @@ release.keep_files of its own in its spec.
 Live stays where it is until the next push to the new production branch. A password or token is sealed, used
 from the next run on, sent to the repository's own host only, and never shown: landfall app show says when
 it was set. A run that failed because the old one is refused can be repeated with landfall run retry RUN.
---no-repo-token removes it.`
+--no-repo-token removes it.
+
+After a repository was transferred to another owner, nothing of it runs: landfall app show says so. With --repo
+OWNER/NAME the app follows it there.`
 	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
+	cmd.Flags().StringVar(&repository, "repo", "", "OWNER/NAME to which the app's repository was transferred")
 	cmd.Flags().StringVar(&previews, "previews", "", "who sees releases that are not live: public or signed-in")
 	cmd.Flags().StringVar(&keepFiles, "keep-files", "",
 		"how long files of releases that were live are served: 24h, 7d, or 0 for never")

@@ -48,6 +48,11 @@ type Credentials struct {
 	Password string  `json:"password" minLength:"1" doc:"password or token for the repository; it is never shown again"`
 }
 
+// Repository is the new place of an app's repository, which was transferred there.
+type Repository struct {
+	Repository string `json:"repository" doc:"OWNER/NAME"`
+}
+
 // Branch is an app's production branch from now on.
 type Branch struct {
 	Branch string `json:"branch" minLength:"1" doc:"name of the branch, without refs/heads/"`

@@ -2,6 +2,7 @@ package forge
 
 import (
 	"crypto/rand"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -157,6 +158,17 @@ func (f *Forge) Host(t testing.TB, name string) *Hosted {
 	h.Bare.Git("config", "uploadpack.allowAnySHA1InWant", "true") // as at GitHub
 	h.Git("remote", "add", "origin", dir)
 	return h
+}
+
+// Move gives the repository another name at the forge.
+func (h *Hosted) Move(name string) {
+	h.T.Helper()
+	dir := filepath.Join(h.Forge.root, filepath.FromSlash(name)+".git")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Rename(h.Bare.Dir, dir)); err != nil {
+		h.T.Fatal(err)
+	}
+	h.Name, h.Bare.Dir = name, dir
+	h.Git("remote", "set-url", "origin", dir)
 }
 
 // Clone is the address to fetch from.

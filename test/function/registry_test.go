@@ -229,7 +229,7 @@ func TestPrivateRegistries(t *testing.T) {
 	release("Another token", landfall.RunSucceeded)
 	testkit.Equal(t, "the token of production", which("shop"), digest(npmNext))
 
-	// Branches have a value of their own; pull requests of forks have no build at all.
+	// Branches have a value of their own; pull requests of forks have no build before they are approved.
 	set("NPM_TOKEN", npmPreview, "--preview")
 	h.Git("checkout", "--quiet", "-b", "feature")
 	h.Write("site/index.html", "another page")
@@ -242,7 +242,8 @@ func TestPrivateRegistries(t *testing.T) {
 	c.Hears(h.Pull("opened_fork", 13, "feature"))
 	c.Quiet("shop")
 	// K-014: no fork gets them
-	testkit.Equal(t, "runs of a fork, and tokens of npm", fmt.Sprint(len(c.Runs("shop"))-runs, private.tokens()), "0")
+	testkit.Equal(t, "runs of a fork, which wait, and tokens of npm",
+		fmt.Sprint(len(c.Runs("shop"))-runs, private.tokens()), "1")
 
 	// K-014: no function gets one, whatever its spec names
 	h.Git("checkout", "--quiet", "main")

@@ -221,8 +221,7 @@ func TestReportsFaults(t *testing.T) {
 	moved := func(d forge.Delivery) forge.Delivery {
 		return d.With(t, func(payload map[string]any) {
 			repository := forge.Object(t, payload, "repository")
-			repository["name"], repository["full_name"] = "vault", "victim/vault"
-			forge.Object(t, repository, "owner")["login"] = "victim"
+			repository["name"], repository["full_name"] = "vault", "harbor/vault"
 		})
 	}
 	two, push2 := h.Release("two")
@@ -231,10 +230,47 @@ func TestReportsFaults(t *testing.T) {
 	// N-005: the hook of one repository sends no statuses to another one
 	testkit.Equal(t, "repository", w.Told(two)[0].Repository, "harbor/shop")
 	three, push3 := h.Release("three")
+	h.Move("harbor/vault")
 	w.Hears(moved(push3))
 	forge.WantEnds(t, w, "shop", three, landfall.RunSucceeded)
-	// The installation's own hook tells of a repository that was given another name.
-	testkit.Equal(t, "repository", w.Told(three)[0].Repository, "victim/vault")
+	// N-044: the installation's own hook tells of a repository that was given another name, and the app follows it
+	testkit.Equal(t, "repository", w.Told(three)[0].Repository, "harbor/vault")
+	testkit.Equal(t, "clone address", w.ShowApp("shop").Repository, h.Clone())
+}
+
+// A repository is transferred to another owner: nothing of it runs before an administrator says that the app follows it.
+func TestTransfer(t *testing.T) {
+	t.Parallel()
+	w := forge.NewReportingWorld(t)
+	h, app := w.Follow("shop")
+	one, push := h.Release("one")
+	w.Hears(push)
+	w.Ends("shop", one, landfall.RunSucceeded)
+	h.Move("reef/shop")
+	two, push := h.Release("two")
+	got := w.Hears(push)
+	// N-044: who the new owner is, nobody here knows: the push runs nothing, and the delivery says why
+	if len(got.Runs) != 0 || !strings.Contains(got.Decision, "transferred from harbor/shop to reef/shop") {
+		t.Errorf("got %+v, want no run, and that the repository was transferred", got)
+	}
+	own := w.Deliver(forge.Hook{URL: app.Hook.URL, Secret: app.Hook.Secret}, push.With(t, func(map[string]any) {}))
+	// S6: nor by the app's own hook
+	if len(own.Runs) != 0 || !strings.Contains(own.Decision, "app set shop --repo reef/shop") {
+		t.Errorf("got %+v, want no run, and how to confirm the transfer", own)
+	}
+	site.WantServed(t, w.Site, "shop", "/", "one")
+	testkit.Contains(t, site.Told{w.Landfall("app", "show", "shop")}, "landfall app set shop --repo reef/shop")
+	if out, code := w.Run(t.TempDir(), "app", "set", "shop", "--repo", "harbor/other"); code != 4 ||
+		!strings.Contains(out, "to reef/shop, not to harbor/other") {
+		t.Errorf("another place: got %d %s, want a conflict that says where it is", code, out)
+	}
+	w.Landfall("app", "set", "shop", "--repo", "reef/shop")
+	w.Ends("shop", two, landfall.RunSucceeded)
+	site.WantServed(t, w.Site, "shop", "/", "two")
+	testkit.Equal(t, "repository", w.Told(two)[0].Repository, "reef/shop")
+	three, push := h.Release("three")
+	w.Hears(push)
+	w.Ends("shop", three, landfall.RunSucceeded)
 }
 
 // What the forge refuses for good stops with a reason that the run shows, and holds up neither releases nor what comes

@@ -1,0 +1,68 @@
+package accept
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/webhook"
+)
+
+// followTransfer notes when an app's repository has another owner than before, and reports whether the app goes on
+// acting on it: it does not before a person has confirmed the owner, and does again when the repository came back.
+func followTransfer(ctx context.Context, tx *store.Tx, app *landfall.App, now webhook.Repository) (stays bool,
+	err error) {
+	moved := ""
+	if app.GitHub.ID == now.ID && !strings.EqualFold(app.GitHub.Owner, now.Owner) {
+		moved = now.Owner + "/" + now.Name
+	}
+	if moved != app.MovedTo {
+		app.MovedTo = moved
+		err = tx.UpdateApp(ctx, *app)
+	}
+	return moved == "", err
+}
+
+// Transferred says for people that an app's repository has another owner.
+func Transferred(app landfall.App) string {
+	return fmt.Sprintf("The repository of the app %q was transferred from %s/%s to %s: nothing of it runs before an "+
+		"administrator confirms that with landfall app set %[1]s --repo %[4]s.", app.Name, app.GitHub.Owner, app.GitHub.Name,
+		app.MovedTo)
+}
+
+// renamed returns the clone address of a repository that has another name now: old addresses lead to it only until
+// somebody makes a repository with the old name.
+func renamed(address string, was, is landfall.GitHubRepository) string {
+	if was.Name == "" {
+		return address
+	}
+	for _, end := range []string{"", ".git"} {
+		old := was.Owner + "/" + was.Name + end
+		if at := len(address) - len(old); at > 0 && strings.EqualFold(address[at:], old) {
+			return address[:at] + is.Owner + "/" + is.Name + end
+		}
+	}
+	return address
+}
+
+// ConfirmTransfer lets an app follow its repository to the owner to whom it was transferred, in the caller's
+// transaction. Conflict when it was transferred to another one, or not at all.
+func (acceptor *Acceptor) ConfirmTransfer(ctx context.Context, tx *store.Tx, app landfall.App,
+	to string) (landfall.App, error) {
+	const op landfall.Op = "accept.ConfirmTransfer"
+	switch {
+	case app.MovedTo == "":
+		return app, landfall.Errorf(op, landfall.Conflict, "the repository of %s was not transferred: an app keeps its "+
+			"repository; make another app for another one (landfall app create NAME --repo OWNER/NAME)", app.Name)
+	case !strings.EqualFold(app.MovedTo, to):
+		return app, landfall.Errorf(op, landfall.Conflict, "the repository of %s was transferred to %s, not to %s", app.Name,
+			app.MovedTo, to)
+	}
+	is := app.GitHub
+	is.Owner, is.Name, _ = strings.Cut(app.MovedTo, "/")
+	app.Repository = renamed(app.Repository, app.GitHub, is)
+	app.GitHub, app.MovedTo = is, ""
+	return app, tx.UpdateApp(ctx, app)
+}
