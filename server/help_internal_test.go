@@ -50,7 +50,7 @@ func aliased(cmd *cobra.Command) bool {
 		" pkg ").Replace(cmd.CommandPath()))
 }
 
-// exists follows words down the tree of commands, to the first command that has none below it.
+// exists follows words down the tree of commands, to the first command that has none below it, or takes an operand.
 func exists(cmd *cobra.Command, words []string) (string, bool) {
 	for _, word := range words {
 		if !cmd.HasSubCommands() {
@@ -58,7 +58,7 @@ func exists(cmd *cobra.Command, words []string) (string, bool) {
 		}
 		next, _, err := cmd.Find([]string{word})
 		if err != nil || next == cmd {
-			return word, false
+			return word, strings.Contains(cmd.Use, " ")
 		}
 		cmd = next
 	}
