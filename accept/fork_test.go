@@ -248,3 +248,20 @@ func TestWaiting(t *testing.T) {
 	_, err = find(t.Context(), string(f.commit(2)), 0)
 	testkit.Kind(t, "of another commit", err, landfall.NotFound, "waits for approval")
 }
+
+// The digits that somebody read at one commit approve no other one, which may have been searched for.
+func TestWaitingBehindTheSameDigits(t *testing.T) {
+	t.Parallel()
+	f := newForked(t)
+	read := landfall.CommitSHA("abcdef0" + strings.Repeat("1", 33))
+	pushed := landfall.CommitSHA("abcdef0" + strings.Repeat("2", 33))
+	f.hears(read, "", nil)
+	two := f.hears(pushed, read, nil)
+	// S18: an approval is for the commit that was looked at
+	_, err := runs.Waiting(t.Context(), f.in.DB, "hooked", "abcdef0", 12)
+	testkit.Kind(t, "by the digits of both", err, landfall.Conflict, "2 commits of pull request 12 begin with abcdef0")
+	_, err = runs.Waiting(t.Context(), f.in.DB, "hooked", "abcdef0", 0)
+	testkit.Kind(t, "of any pull request", err, landfall.Conflict, "give all digits")
+	run, err := runs.Waiting(t.Context(), f.in.DB, "hooked", string(pushed), 12)
+	testkit.Equal(t, "by all digits", fmt.Sprint(run.ID, err), fmt.Sprint(two, nil))
+}

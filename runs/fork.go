@@ -98,11 +98,13 @@ var someDigits = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 // waitingReader is what Waiting needs; the database and its transactions have it.
 type waitingReader interface {
 	WaitingRuns(ctx context.Context, app, commit string) ([]landfall.Run, error)
+	CommitsOfFork(ctx context.Context, app string, number int, commit string) ([]landfall.CommitSHA, error)
 }
 
 // Waiting returns the run of an app's commit that waits for approval: of one pull request, or of any when number is 0.
-// The first 7 digits of the commit are enough. NotFound when none waits, Conflict when several do, Invalid for what is
-// no commit.
+// The first 7 digits of the commit are enough, unless another commit of the pull request had them: somebody may have
+// searched for one with the digits of what was read. NotFound when none waits, Conflict when several are meant, Invalid
+// for what is no commit.
 func Waiting(ctx context.Context, reader waitingReader, app, commit string, number int) (landfall.Run, error) {
 	const op landfall.Op = "runs.Waiting"
 	if !someDigits.MatchString(commit) {
@@ -122,7 +124,13 @@ func Waiting(ctx context.Context, reader waitingReader, app, commit string, numb
 	case 0:
 		return landfall.Run{}, landfall.Errorf(op, landfall.NotFound, "no run of %s waits for approval", commit)
 	case 1:
-		return found[0], nil
+		run := found[0]
+		begin, err := reader.CommitsOfFork(ctx, run.App, run.Fork, commit)
+		if err == nil && len(begin) > 1 {
+			err = landfall.Errorf(op, landfall.Conflict, "%d commits of pull request %d begin with %s: look again at what "+
+				"waits, and give all digits of its commit", len(begin), run.Fork, commit)
+		}
+		return run, err
 	}
 	return landfall.Run{}, landfall.Errorf(op, landfall.Conflict,
 		"%d runs of %s wait for approval: name one by its id: landfall run list --state waiting", len(found), commit)

@@ -36,3 +36,11 @@ func (q queries) WaitingRuns(ctx context.Context, app, commit string) ([]landfal
 	return list(ctx, q, "store.WaitingRuns", scanRun, `SELECT `+runColumns+` FROM runs
 		WHERE state = 'waiting' AND (app = $1 OR $1 = '') AND commit_sha >= $2 AND commit_sha < $2 || 'g' ORDER BY created`, app, commit)
 }
+
+// CommitsOfFork returns the commits of which a pull request of a fork has a run, in whatever state, and that begin with
+// the given digits.
+func (q queries) CommitsOfFork(ctx context.Context, app string, number int,
+	commit string) ([]landfall.CommitSHA, error) {
+	return list(ctx, q, "store.CommitsOfFork", scanValue[landfall.CommitSHA], `SELECT DISTINCT commit_sha FROM runs
+		WHERE app = $1 AND fork = $2 AND commit_sha >= $3 AND commit_sha < $3 || 'g' ORDER BY commit_sha`, app, number, commit)
+}
