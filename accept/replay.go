@@ -52,6 +52,7 @@ func (r WebhookReceiver) recordFailure(ctx context.Context, event webhook.Event,
 
 // Replay judges a delivery again, as if it came now, and returns what is recorded of it then. In apps that it concerned
 // before, nothing is done again. NotFound when there is no such delivery, and when nothing is known of what it said.
+// Conflict for a command that is old: who gave it may not want it any more.
 func (r WebhookReceiver) Replay(ctx context.Context, hook, id, by string) (landfall.Delivery, error) {
 	d, err := r.DB.Delivery(ctx, hook, id)
 	if err != nil {
@@ -63,6 +64,10 @@ func (r WebhookReceiver) Replay(ctx context.Context, hook, id, by string) (landf
 	}
 	if err != nil {
 		return d, err
+	}
+	if event.Command != nil && r.Now().Sub(d.Received) > landfall.CommandLife {
+		return d, landfall.Errorf("accept.Replay", landfall.Conflict, "the delivery %s holds a command of %s, and a command "+
+			"counts for an hour: it must be given again at the forge", d.ID, event.Command.Sender.Login)
 	}
 	event.ReplayedBy = by
 	secrets, err := r.Secrets(ctx, hook)

@@ -120,6 +120,32 @@ func TestReplayTooLate(t *testing.T) {
 	testkit.Equal(t, "explained", s.explained(d), landfall.MessageOf(err))
 }
 
+// A command is not obeyed long after it was given, in an app that came since.
+func TestReplayOfAnOldCommand(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	in, ctx := accept.WebhookReceiver{Acceptor: s.Receiver.Acceptor}, t.Context()
+	for id, age := range map[string]time.Duration{"old": landfall.CommandLife + time.Minute, "young": time.Minute} {
+		d := landfall.Delivery{ID: id, Event: "issue_comment", Received: time.Now().Add(-age)}
+		event := testkit.Must(webhook.EventOf(d, []byte(`{"action": "created", "issue": {"number": 12, "pull_request": {}},
+			"comment": {"id": 3, "body": "/landfall promote", "user": {"id": 7}}, "sender": {"id": 7, "login": "ada"},
+			"repository": {"id": 5, "name": "vault", "owner": {"login": "harbor"},
+				"clone_url": "https://github.com/harbor/vault.git"}}`)))(t)
+		if event.Command == nil {
+			t.Fatalf("got %+v, want a command", event)
+		}
+		if _, _, err := in.Accept(ctx, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.follow("vault", "vault")
+	_, err := in.Replay(ctx, "", "old", "bob")
+	// S6: whoever may replay a delivery does not decide when the command of another person counts
+	testkit.Kind(t, "an old command", err, landfall.Conflict, "command of ada", "again at the forge")
+	young := testkit.Must(in.Replay(ctx, "", "young", "bob"))(t)
+	testkit.Contains(t, said(young.Decision), "(Replayed by bob.)")
+}
+
 // A hook that stands in another repository than its app's is explained.
 func TestReplayOfAnotherRepository(t *testing.T) {
 	t.Parallel()
