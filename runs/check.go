@@ -40,6 +40,10 @@ func (c Checks) Due(ctx context.Context, now time.Time, limit int) ([]landfall.C
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err
+		case landfall.Is(err, landfall.NotFound):
+			if err := c.Drop(ctx, check, "The commit's runs are not on record any more."); err != nil {
+				return nil, err
+			}
 		case err != nil: // it does not hold back others
 			c.Runs.Logger.ErrorContext(ctx, "a check run cannot be composed", "app_id", check.App, "commit", check.Commit,
 				"error", err)

@@ -42,6 +42,25 @@ func TestCheckIsOwed(t *testing.T) {
 	testkit.Equal(t, "the app", last[0].App, accepttest.AppID)
 }
 
+// A check run that could not be made as long as its run was on record is given up, and not tried again for ever.
+func TestCheckOfForgottenRun(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	checks := runs.Checks{Checks: store.Checks{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
+	commit := landfall.CommitSHA("5c1e0a9f4be3c6e4a2c4f2f7a7e8d9c0b1a2f3e4")
+	s.Update(func(tx *store.Tx) error { return tx.WantCheck(t.Context(), accepttest.AppID, commit, time.Now()) })
+	testkit.Equal(t, "check runs", len(testkit.Must(checks.Due(t.Context(), time.Now(), 10))(t)), 0)
+	check := testkit.Must(s.Receiver.DB.Check(t.Context(), accepttest.AppID, commit))(t)
+	testkit.Equal(t, "it is given up", check.Dropped, true)
+	testkit.Contains(t, text(check.Problem), "not on record any more")
+}
+
+// text is what people read.
+type text string
+
+// String implements fmt.Stringer.
+func (t text) String() string { return string(t) }
+
 // Where no App is, no check run is owed.
 func TestNoCheckIsOwed(t *testing.T) {
 	t.Parallel()
