@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder/pack"
 )
 
 // modulesFile is where a commit says from which repositories its submodules are.
@@ -32,6 +34,9 @@ const (
 type nesting struct {
 	depth int
 	count *int // of the submodules that were fetched for a commit, in all
+
+	limited bool     // only those from some addresses are fetched, also those in others
+	only    []string // the addresses
 }
 
 func isModule(f landfall.File) bool { return f.Mode == landfall.Submodule }
@@ -39,26 +44,63 @@ func isModule(f landfall.File) bool { return f.Mode == landfall.Submodule }
 // readModules notes the addresses of the commit's submodules, by their paths, when something listed is one. A file that
 // cannot be read, or a link in its place, says none.
 func (w *walk) readModules(ctx context.Context) error {
-	w.modules = map[string]string{}
 	if !slices.ContainsFunc(w.files, isModule) {
 		return nil
 	}
+	var err error
+	w.modules, err = w.moduleAddresses(ctx)
+	return err
+}
+
+// moduleAddresses returns what the commit says of the addresses of submodules, by their paths.
+func (w *walk) moduleAddresses(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
 	e, ok, err := w.entry(ctx, w.root, modulesFile)
 	if err != nil || !ok || e.Mode != filemode.Regular && e.Mode != filemode.Executable {
-		return err
+		return all, err
 	}
 	r, size, err := w.objects.Blob(ctx, e.Hash)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxModuleFile))
 	if err = errors.Join(err, r.Close()); err != nil || size > maxModuleFile {
-		return err
+		return all, err
 	}
 	said := config.NewModules()
 	if unreadable := said.Unmarshal(text); unreadable == nil {
 		for _, module := range said.Submodules {
-			w.modules[module.Path] = module.URL
+			all[module.Path] = module.URL
+		}
+	}
+	return all, nil
+}
+
+// LimitModules has Files fetch only submodules from addresses that this commit names, whatever other commits name. The
+// author of a fork's commit does not choose who is asked. Kinds: NotFound (no such commit).
+func (m *Mirror) LimitModules(ctx context.Context, commit landfall.CommitSHA) error {
+	const op = landfall.Op("builder.submodule")
+	name, err := m.peel(op, commit)
+	if err != nil {
+		return err
+	}
+	c, err := m.commit(name)
+	if err != nil {
+		return m.readError(op, err)
+	}
+	var said map[string]string
+	err = m.use(func(o *pack.Objects) (err error) {
+		w := &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderEntries)}
+		said, err = w.moduleAddresses(ctx)
+		return err
+	})
+	if err != nil {
+		return m.readError(op, err)
+	}
+	m.nesting.limited, m.nesting.only = true, nil
+	for _, address := range said {
+		if address, err := m.moduleAddress(address); err == nil {
+			m.nesting.only = append(m.nesting.only, address)
 		}
 	}
 	return nil
@@ -124,6 +166,10 @@ func (m *Mirror) moduleFiles(ctx context.Context, module landfall.File, address 
 	address, err := m.moduleAddress(address)
 	if err != nil {
 		return nil, err
+	}
+	if at.limited && !slices.Contains(at.only, address) {
+		return refuse("a fork has submodules from the addresses that its base branch names alone, and %s is none of them",
+			address)
 	}
 	inside, err := m.remotes.FetchSince(ctx, Remote{Namespace: m.remote.Namespace, URL: address}, "",
 		landfall.CommitSHA(module.Blob), time.Now())

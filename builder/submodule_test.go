@@ -150,3 +150,42 @@ func TestSubmodulesThatAreRefused(t *testing.T) {
 	defer func() { _ = local.Close() }()
 	wantError(t, builder.Check(testkit.Must(local.Files(t.Context(), c, ""))(t)[1]), landfall.Invalid, "relative")
 }
+
+// A fork's commit has submodules from where its base branch has them, and asks no other host.
+func TestSubmodulesOfForks(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	theme, inner := r.beside("theme"), r.beside("inner")
+	secret := inner.commit(map[string]string{"plans": "of the own network"})
+	inner.set(mainRef, secret)
+	nested := theme.withModules(map[string]string{"theme.css": "new", ".gitmodules": says("../inner.git", "in")},
+		map[string]landfall.CommitSHA{"in": secret})
+	theme.set(mainRef, nested)
+	s := r.serve(t)
+	base := r.withModules(map[string]string{".gitmodules": says("../theme.git", "old/place")}, nil)
+	r.set(mainRef, base)
+	modules := says("../inner.git", "in") + says(s.URL+"/theme.git", "theme")
+	fork := r.withModules(map[string]string{".gitmodules": modules},
+		map[string]landfall.CommitSHA{"in": secret, "theme": nested})
+	r.set("refs/pull/12/head", fork)
+	mirror := fetch(t, mirrors(t, s), s.remote(), "refs/pull/12/head", fork)
+	s.check = func(q *http.Request) int {
+		if strings.HasPrefix(q.URL.Path, "/inner.git") {
+			t.Errorf("%s was asked for, which the base branch does not name", q.URL)
+		}
+		return 0
+	}
+	if err := mirror.LimitModules(t.Context(), base); err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, f := range testkit.Must(mirror.Files(t.Context(), fork, ""))(t) {
+		paths = append(paths, f.Path)
+		if f.Mode == landfall.Submodule {
+			// S18: a fork asks no host that its base branch does not name
+			wantError(t, builder.Check(f), landfall.Invalid, "that its base branch names alone", "/inner.git")
+		}
+	}
+	testkit.EqualList(t, "files", paths,
+		[]string{".gitmodules", "in", "theme/.gitmodules", "theme/in", "theme/theme.css"})
+}

@@ -24,23 +24,48 @@ func (a *attempt) ownKey(key landfall.Digest) landfall.Digest {
 	return landfall.DigestOf([]byte(landfall.ForkBranch(a.run.Fork) + " " + string(a.run.Commit) + " " + string(key)))
 }
 
-// underBase returns what a fork's commit may declare, given what the head of its base branch declares.
-func (s source) underBase(ctx context.Context) (*spec.Spec, error) {
-	const op landfall.Op = "pipeline.underBase"
-	pushes, err := s.pushes(ctx, s.DB)
+// base returns the base branch of a fork's pull request, and the commit at its head.
+func (c checkout) base(ctx context.Context) (branch string, commit landfall.CommitSHA, err error) {
+	pushes, err := c.pushes(ctx, c.DB)
 	if err != nil {
-		return nil, err
+		return "", "", err
 	}
 	if len(pushes) == 0 {
-		return nil, landfall.Errorf(op, landfall.Canceled, "the pull request has moved on")
+		return "", "", landfall.Errorf("pipeline.base", landfall.Canceled, "the pull request has moved on")
 	}
-	branch := pushes[len(pushes)-1].PullRequest.Base
-	commit, err := s.mirror.Branch(branch)
+	branch = pushes[len(pushes)-1].PullRequest.Base
+	commit, err = c.mirror.Branch(branch)
 	if err != nil {
-		return nil, landfall.Wrapf(op, landfall.KindOf(err), err, "a fork is built as its base branch says, and %s: let the "+
-			"pull request have another base branch", landfall.MessageOf(err))
+		err = landfall.Wrapf("pipeline.base", landfall.KindOf(err), err, "a fork is built as its base branch says, and %s: "+
+			"let the pull request have another base branch", landfall.MessageOf(err))
 	}
+	return branch, commit, err
+}
+
+// readFork is read for a fork's commit, which has what its base branch allows.
+func (c checkout) readFork(ctx context.Context) (source, error) {
+	branch, commit, err := c.base(ctx)
+	if err == nil {
+		err = c.mirror.LimitModules(ctx, commit)
+	}
+	if err != nil {
+		return source{}, err
+	}
+	s, err := c.readCommit(ctx)
+	if err == nil {
+		s.spec, err = s.underBase(ctx, branch, commit)
+	}
+	if err != nil {
+		return source{}, err
+	}
+	return s, s.check(ctx)
+}
+
+// underBase returns what a fork's commit may declare, given what the head of its base branch declares.
+func (s source) underBase(ctx context.Context, branch string, commit landfall.CommitSHA) (*spec.Spec, error) {
+	const op landfall.Op = "pipeline.underBase"
 	base := source{checkout: s.checkout}
+	var err error
 	if base.files, err = s.filesOf(ctx, commit); err == nil {
 		base.spec, err = base.readSpec(ctx)
 	}

@@ -26,20 +26,25 @@ type source struct {
 
 // read reads the specs from the commit's tree and validates all of them before anything is made.
 func (c checkout) read(ctx context.Context) (source, error) {
+	if c.run.Fork != 0 {
+		return c.readFork(ctx)
+	}
+	s, err := c.readCommit(ctx)
+	if err != nil {
+		return source{}, err
+	}
+	return s, s.check(ctx)
+}
+
+// readCommit reads the specs from the commit's tree.
+func (c checkout) readCommit(ctx context.Context) (source, error) {
 	files, err := c.filesOf(ctx, c.run.Commit)
 	if err != nil {
 		return source{}, err
 	}
 	s := source{checkout: c, files: files}
-	if s.spec, err = s.readSpec(ctx); err != nil {
-		return source{}, err
-	}
-	if c.run.Fork != 0 {
-		if s.spec, err = s.underBase(ctx); err != nil {
-			return source{}, err
-		}
-	}
-	return s, s.check(ctx)
+	s.spec, err = s.readSpec(ctx)
+	return s, err
 }
 
 // check fails unless what the commit declares can become a release, and logs what its author should know.

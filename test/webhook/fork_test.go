@@ -3,6 +3,8 @@ package webhook_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -283,7 +285,7 @@ func odd(t *testing.T, w *forge.World) {
 	t.Helper()
 	h, _ := w.Follow("odd")
 	h.Write("index.html", "ours")
-	h.Commit("Ours")
+	ours := h.Commit("Ours")
 	w.Hears(h.Send("main"))
 
 	f := h.Fork(t, 12)
@@ -313,6 +315,18 @@ func odd(t *testing.T, w *forge.World) {
 	testkit.Contains(t, site.Told{failed.Reason}, "has no branch gone", "another base branch")
 	said := w.Told(based)
 	testkit.Equal(t, "status", said[len(said)-1].State, string(landfall.StatusFailure))
+
+	m := h.Fork(t, 14)
+	m.Write(".gitmodules", "[submodule \"theme\"]\n\tpath = theme\n\turl = "+h.Clone()+"\n")
+	if err := os.Mkdir(filepath.Join(m.Dir, "theme"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.Git("update-index", "--add", "--cacheinfo", "160000,"+string(ours)+",theme")
+	dressed, told := m.Push("opened_fork", "A submodule")
+	waits(t, w, told)
+	failed = approved(t, w, dressed, landfall.RunFailed)
+	// S18: a fork does not choose from where something is fetched
+	testkit.Contains(t, site.Told{failed.Reason}, "that its base branch names alone")
 }
 
 // A label approves the commit at the head, if who puts it there may write; the next push takes it away.
