@@ -53,9 +53,14 @@ type content struct {
 	kind string
 }
 
-// Prepare reads all about a release, and finds its content. Conflict when a part of it is not stored any more.
+// Prepare reads all about a release, and finds its content. Conflict when a part of it is not stored any more, and for
+// a release of a fork, which must not become an own one by an import.
 func (x *Exporter) Prepare(ctx context.Context, app landfall.App, uid landfall.UID) (*Export, error) {
 	g, err := x.DB.Group(ctx, app.ID, uid)
+	if err == nil && g.Fork != 0 {
+		err = landfall.Errorf("parcel.Prepare", landfall.Conflict, "%s was made of the fork of pull request %d: it can only "+
+			"be looked at; merge the pull request, which makes a release of its own", uid, g.Fork)
+	}
 	if err != nil {
 		return nil, err
 	}
