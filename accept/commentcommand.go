@@ -37,8 +37,8 @@ type commentCommand struct {
 }
 
 // usage says what a comment can ask for.
-const usage = "right would be retry, cancel or promote, and the name of an app if it is for one of several; or, for a " +
-	"fork, approve and 7 or more digits of the commit"
+const usage = "right would be retry, cancel or promote, and the name of an app if it is for one of several; or, for " +
+	"a fork, approve and 7 or more digits of the commit"
 
 // parseComment returns the command in a comment. Invalid when it is none that we know.
 func parseComment(command landfall.Command) (commentCommand, error) {
