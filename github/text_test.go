@@ -146,9 +146,8 @@ func TestText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// P-008: a comment has the addresses of the previews L-006: what needs approval, was declined or has expired has
-			// its own text L-007: and what is superseded or cancelled has one, too L-026: units that did not change are counted, and
-			// never listed
+			// P-008, L-006, L-007, L-026: the addresses of previews; a text of its own for what needs approval, was declined,
+			// has expired, is superseded or cancelled; units that did not change are counted, and never listed
 			if got != string(want) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
