@@ -233,7 +233,9 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 			Name: event.Repository.Name}
 		renames := app.GitHub.ID == 0 || shared // the hook of one repository cannot send reports to another one
 		if (app.GitHub != bound || !app.GitHubConfirmed && shared) && renames {
-			app.Repository = renamed(app.Repository, app.GitHub, bound)
+			if address := renamed(app.Repository, app.GitHub, bound); event.Repository.Matches(address) {
+				app.Repository = address
+			}
 			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
 			if err := tx.UpdateApp(ctx, app); err != nil {
 				return nil, err

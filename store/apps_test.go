@@ -43,7 +43,9 @@ func testApps(t *testing.T, open opener) {
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, changed) })
 		want := app
 		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted, want.Previews, want.KeepFiles =
-			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted, changed.Previews, changed.KeepFiles
+			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted, changed.Previews,
+			changed.KeepFiles
+		want.Repository, want.MovedTo = changed.Repository, changed.MovedTo
 		testkit.Same(t, "the changed app", testkit.Must(db.App(ctx, app.ID))(t), want)
 		testkit.Same(t, "the other app", testkit.Must(db.App(ctx, other.ID))(t), other)
 	})

@@ -33,7 +33,8 @@ func (h *Hosted) Merge(number int, branch string, by Merging) (landfall.CommitSH
 		h.Git("commit", "--quiet", "-m", "All of "+branch)
 	case Rebase:
 		for commit := range strings.FieldsSeq(h.Git("rev-list", "--reverse", "main.."+branch)) {
-			h.Git("-c", "user.name=GitHub", "cherry-pick", commit) // each commit is made anew
+			h.Git("cherry-pick", commit)
+			h.Git("commit", "--quiet", "--amend", "--no-edit", "--date", "2030-01-01T00:00:00Z") // each commit is made anew
 		}
 	}
 	push := h.Send("main")

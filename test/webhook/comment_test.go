@@ -211,12 +211,11 @@ func TestComments(t *testing.T) {
 		w := w.In(t)
 		h, _ := w.Follow("forked")
 		one := opened(w, h)
-		w.Hears(h.Pull("opened_fork", 13, "feature"), h.Pull("synchronize_fork_deleted", 13, "feature"),
-			h.Pull("closed_fork_deleted", 13, "feature"))
-		w.Says(h, 12, ready(w, "forked", forge.WantEnds(t, w, "forked", one, landfall.RunSucceeded))...)
-		if got := w.API.Comments(h.Name, 13); len(got) != 0 {
-			t.Errorf("a fork's pull request has %+v, want no comment", got)
-		}
+		forge.WantEnds(t, w, "forked", one, landfall.RunSucceeded)
+		w.Hears(h.Pull("opened_fork", 13, "feature"), h.Pull("synchronize_fork_deleted", 13, "feature"))
+		w.Says(h, 13, "waiting for approval", "/landfall approve")
+		w.Hears(h.Pull("closed_fork_deleted", 13, "feature"))
+		w.Says(h, 13, "### forked · closed")
 	})
 }
 

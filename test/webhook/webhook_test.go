@@ -360,7 +360,7 @@ func TestWebhookDoesNothing(t *testing.T) {
 	}
 	// N-002: events that are not acted on, and repositories that no app has
 	check(t, "a label", w.Installation(), shop.Delivery("pull_request", "pull_request_labeled", func(map[string]any) {}),
-		"labeled")
+		"label ready")
 	check(t, "a star", w.Installation(), shop.Delivery("star", "star_created", func(map[string]any) {}), "star")
 	check(t, "an issue", w.Installation(), shop.Delivery("issues", "issues_opened", func(map[string]any) {}), "issues")
 	check(t, "a ping", w.Installation(), shop.Delivery("ping", "ping_repository", func(map[string]any) {}), "")
