@@ -57,7 +57,7 @@ func TestConnectGitHub(t *testing.T) {
 		}
 		// S33: a token is for one repository, and for one permission
 		if len(token.Repositories) != 1 || len(token.Permissions) != 1 || !slices.Contains([]string{"contents:read",
-			"statuses:write", "deployments:read", "deployments:write"}, permissions) {
+			"statuses:write", "deployments:read", "deployments:write", "checks:read", "checks:write"}, permissions) {
 			t.Errorf("the server got a token for %q and %s, want one repository, to read it or to say what became of it",
 				token.Repositories, permissions)
 		}
