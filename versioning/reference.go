@@ -21,6 +21,7 @@ type Reader interface { //nolint:interfacebloat // one for each way to name a ve
 	VersionByNumber(ctx context.Context, unit string, number int64) (landfall.Version, error)
 	VersionByDigest(ctx context.Context, unit string, digest landfall.Digest) (landfall.Version, error)
 	NewestVersions(ctx context.Context, unit string, limit int) ([]landfall.Version, error)
+	Group(ctx context.Context, app string, uid landfall.UID) (landfall.Group, error)
 }
 
 // aliasReader reads the names of versions that can move from one version to another.
@@ -68,12 +69,22 @@ func PackageOf(ctx context.Context, r versionReader, f landfall.Version) (row st
 type versionReader interface {
 	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
 	VersionByNumber(ctx context.Context, unit string, number int64) (landfall.Version, error)
+	Group(ctx context.Context, app string, uid landfall.UID) (landfall.Group, error)
 }
 
-// CheckWhole fails with NotFound for a version of a function whose package is gone. When the unit of a package leaves
+// CheckWhole fails with Forbidden for a version of a function that only a fork's pull request made, which nothing but
+// the releases of that may run, and with NotFound for one whose package is gone. When the unit of a package leaves
 // an app, its versions that nothing holds go at once, while a version of a function that only a branch had, and that
 // runs one of them, waits for the next collection. Who begins to hold a version asks in its transaction.
 func CheckWhole(ctx context.Context, r versionReader, f landfall.Version) error {
+	group, err := r.Group(ctx, f.App, f.UID)
+	switch {
+	case landfall.Ignore(err, landfall.NotFound) != nil:
+		return err
+	case err == nil && group.Fork != 0 && !f.Production:
+		return landfall.Errorf("versioning.CheckWhole", landfall.Forbidden,
+			"%s no. %d was made of the fork of pull request %d: merge that first", f.Unit, f.Number, group.Fork)
+	}
 	content, err := landfall.ReadContent[landfall.FunctionContent](f.Content)
 	if err != nil || content.Package.Name == "" {
 		return err

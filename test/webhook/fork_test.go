@@ -180,6 +180,11 @@ func openToMerge(t *testing.T, w *forge.World) {
 		testkit.Equal(t, strings.Join(args, " ")+": exit code "+out, code, 4)
 		testkit.Contains(t, site.Told{out}, "the fork of pull request 12")
 	}
+	out, code = w.Run(t.TempDir(), "function", "alias", "create", "pay", "steady",
+		"pay-"+string(theirs.Release))
+	// S18: nor does an alias name what a fork alone made, by which a trigger could lead to it
+	testkit.Equal(t, "exit code of an alias: "+out, code, 5)
+	testkit.Contains(t, site.Told{out}, "the fork of pull request 12: merge that first")
 
 	// The build of another commit asks for a host, and fails with the reason.
 	f.Write("build.sh", "curl --silent --show-error --fail \"$FORGE/harbor/shop.git/HEAD\"\n")
