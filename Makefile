@@ -46,7 +46,7 @@ INSTALL = CGO_ENABLED=0 GOBIN=$(CURDIR)/build/bin/install $(GO) install -trimpat
 ALIKE = GOFLAGS='$(strip $(GOFLAGS) $(if $(RACE),$(RACEFLAGS)))'
 PACKAGES ?= ./...
 # Packages whose tests take longest are tested first: otherwise one of them is still at work when all others have ended.
-LONGEST := ./test/function ./test/push ./test/crash ./sandbox ./test/fault ./test/roles ./store ./server
+LONGEST := ./test/function ./test/push ./test/crash ./sandbox ./test/webhook ./test/history ./test/fault ./test/roles ./store ./server
 # The linters collect garbage less often than they would, as long as they have less than 4 GiB.
 LINTMEMORY = GOGC=400 GOMEMLIMIT=4GiB
 # The parts that can be processes of their own; each has a main.
