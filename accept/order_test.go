@@ -62,13 +62,13 @@ type listener struct {
 	*forge
 
 	app   string
-	heads []landfall.CommitSHA // where the app saw the branch, after all that it was told and asked
+	heads []landfall.CommitSHA // where the app saw the branch, at first and after all that it was told and asked
 	asks  bool                 // a deletion was told, which has no run that could ask
 }
 
 func (f *forge) listener() *listener {
 	f.T.Helper()
-	l := &listener{forge: f, app: uuid.NewString()}
+	l := &listener{forge: f, app: uuid.NewString(), heads: []landfall.CommitSHA{""}}
 	err := f.Receiver.DB.Update(f.T.Context(), func(tx *store.Tx) error {
 		return tx.CreateApp(f.T.Context(), landfall.App{
 			ID: l.app, Namespace: landfall.DefaultNamespace, Name: l.app, Branch: "main", UIDSpace: uuid.New(),

@@ -62,8 +62,9 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 		}
 		appID = app.ID
 	}
-	before, err := parseCursor(in.Cursor)
-	if err != nil {
+	var before landfall.Run
+	var err error
+	if before.Created, before.ID, err = readCursor(in.Cursor); err != nil {
 		return nil, err
 	}
 	runs, err := a.DB.RunsLike(ctx, landfall.Run{App: appID, Branch: in.Branch, State: landfall.RunState(in.State)},
@@ -83,7 +84,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 		}
 		items = append(items, a.runOf(ctx, run, names[run.App]))
 	}
-	return answer(pageOf(items, in.Limit, func(r client.Run) string { return r.Created.Format(time.RFC3339Nano) }), nil)
+	return answer(pageOf(items, in.Limit, func(r client.Run) string { return cursorOf(r.Created, r.ID) }), nil)
 }
 
 func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run {

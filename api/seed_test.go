@@ -427,7 +427,7 @@ func (w *world) wordsOf(archive string) *strings.Replacer {
 	w.t.Helper()
 	ctx := w.t.Context()
 	releases := testkit.Must(w.db.Releases(ctx, shopID))(w.t) // the newest first
-	runs := testkit.Must(w.db.Runs(ctx, shopID, time.Time{}, 10))(w.t)
+	runs := testkit.Must(w.db.Runs(ctx, shopID, landfall.Run{}, 10))(w.t)
 	heads := testkit.Must(w.repos.Heads(ctx, shopID))(w.t)
 	if len(releases) != 4 || releases[3].Expired.IsZero() || len(runs) != 4 {
 		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and four",

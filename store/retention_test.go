@@ -110,7 +110,7 @@ func testForgetRuns(open opener) func(t *testing.T) {
 		testkit.Same(t, "forgotten: the rest", forget(t, db, old), 2)
 		testkit.Same(t, "forgotten: nothing is left", forget(t, db, old), 0)
 		var left []string
-		for _, r := range testkit.Must(db.Runs(ctx, "", time.Time{}, 100))(t) {
+		for _, r := range testkit.Must(db.Runs(ctx, "", landfall.Run{}, 100))(t) {
 			left = append(left, r.ID)
 		}
 		testkit.Same(t, "kept", left, []string{"young", "unfinished", "owing", "live", "head", "dirty"})

@@ -53,18 +53,19 @@ func (q queries) Run(ctx context.Context, id string) (landfall.Run, error) {
 }
 
 // Runs returns the newest runs, newest first: of one app, or of all apps when app is empty. before, when not zero, is
-// the creation time of the last run on the page before.
-func (q queries) Runs(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Run, error) {
+// the last run on the page before; its creation time and ID are enough.
+func (q queries) Runs(ctx context.Context, app string, before landfall.Run, limit int) ([]landfall.Run, error) {
 	return q.RunsLike(ctx, landfall.Run{App: app}, before, limit)
 }
 
 // RunsLike is Runs for those that have the app, branch and state of like, each of which may be empty. Without an app,
 // it leaves out those of deleted apps.
-func (q queries) RunsLike(ctx context.Context, like landfall.Run, before time.Time, limit int) ([]landfall.Run, error) {
+func (q queries) RunsLike(ctx context.Context, like, before landfall.Run, limit int) ([]landfall.Run, error) {
 	return list(ctx, q, "store.RunsLike", scanRun, `SELECT `+runColumns+` FROM runs
 		WHERE (app = $1 OR $1 = '' AND NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = runs.app AND a.deleted > 0))
-		AND (created < $2 OR $2 = 0) AND (branch = $4 OR $4 = '') AND (state = $5 OR $5 = '')
-		ORDER BY created DESC, id DESC LIMIT $3 + 0`, like.App, micros(before), limit, like.Branch, like.State)
+		AND ((created, id) < ($2, $6) OR $2 = 0) AND (branch = $4 OR $4 = '') AND (state = $5 OR $5 = '')
+		ORDER BY created DESC, id DESC LIMIT $3 + 0`, like.App, micros(before.Created), limit, like.Branch, like.State,
+		before.ID)
 }
 
 // RunsOfCommit returns the runs of a commit, newest first. It leaves out those of forks, which nothing else may join.

@@ -70,14 +70,21 @@ func testRuns(t *testing.T, open opener) {
 			}
 			return all
 		}
-		testkit.Same(t, "of the app", ids(testkit.Must(db.Runs(ctx, app.ID, time.Time{}, 3))(t)), []string{"r4", "r3", "r2"})
-		testkit.Same(t, "the next page", ids(testkit.Must(db.Runs(ctx, app.ID, after(2), 3))(t)), []string{"r1", "r0"})
-		testkit.Same(t, "of all", ids(testkit.Must(db.Runs(ctx, "", after(4), 3))(t)), []string{"r3", "r2", "o"})
+		testkit.Same(t, "of the app", ids(testkit.Must(db.Runs(ctx, app.ID, landfall.Run{}, 3))(t)),
+			[]string{"r4", "r3", "r2"})
+		testkit.Same(t, "the next page", ids(testkit.Must(db.Runs(ctx, app.ID, landfall.Run{Created: after(2)}, 3))(t)),
+			[]string{"r1", "r0"})
+		testkit.Same(t, "the next page, which begins with a run as old as the last one",
+			ids(testkit.Must(db.Runs(ctx, "", landfall.Run{Created: after(2), ID: "r2"}, 2))(t)), []string{"o", "r1"})
+		testkit.Same(t, "of all", ids(testkit.Must(db.Runs(ctx, "", landfall.Run{Created: after(4)}, 3))(t)),
+			[]string{"r3", "r2", "o"})
 		testkit.Same(t, "of a commit", ids(testkit.Must(db.RunsOfCommit(ctx, app.ID, sha1))(t)), []string{"r4", "r2", "r0"})
 		end(t, db, "r0", after(9))
 		testkit.Same(t, "unfinished", ids(testkit.Must(db.UnfinishedOfApp(ctx, app.ID))(t)), []string{"r1", "r2", "r3", "r4"})
 		testkit.Same(t, "the oldest", testkit.Must(db.OldestUnfinished(ctx))(t), after(1))
-		like := func(like landfall.Run) []string { return ids(testkit.Must(db.RunsLike(ctx, like, time.Time{}, 2))(t)) }
+		like := func(like landfall.Run) []string {
+			return ids(testkit.Must(db.RunsLike(ctx, like, landfall.Run{}, 2))(t))
+		}
 		testkit.Same(t, "in a state", like(landfall.Run{State: landfall.RunSuperseded}), []string{"r0"})
 		testkit.Same(t, "of a branch, the newest", like(landfall.Run{App: app.ID, Branch: "main"}), []string{"r4", "r3"})
 		testkit.Same(t, "of no branch", like(landfall.Run{Branch: "feature"}), nil)

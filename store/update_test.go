@@ -346,7 +346,7 @@ func testErrors(t *testing.T, open opener) {
 			err := db.Update(ctx, c.do)
 			testkit.Kind(t, c.name, err, c.want)
 		}
-		testkit.Same(t, "runs at the end", len(testkit.Must(db.Runs(ctx, app.ID, time.Time{}, 10))(t)), 1)
+		testkit.Same(t, "runs at the end", len(testkit.Must(db.Runs(ctx, app.ID, landfall.Run{}, 10))(t)), 1)
 	})
 	t.Run("an error names what was done", func(t *testing.T) {
 		t.Parallel()

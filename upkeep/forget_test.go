@@ -57,7 +57,7 @@ func newRecords(t *testing.T) *shop {
 func (s *shop) kept() [5]int {
 	s.T.Helper()
 	ctx, db := s.T.Context(), s.Receiver.DB
-	runs := testkit.Must(db.Runs(ctx, accepttest.AppID, time.Time{}, 100))(s.T)
+	runs := testkit.Must(db.Runs(ctx, accepttest.AppID, landfall.Run{}, 100))(s.T)
 	whole := slices.DeleteFunc(slices.Clone(runs), func(r landfall.Run) bool {
 		log := testkit.Must(db.Log(ctx, r.ID, 0, 10))(s.T)
 		if len(log) != 1 {

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,7 +49,30 @@ func (s *Site) ShowApp(name string) client.App {
 	return app
 }
 
-// List returns the items of a list.
+// Pages are the items of a list, over all pages. The path has a query.
+func Pages[T any](s *Site, path string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		s.T.Helper()
+		for cursor := ""; ; {
+			var p struct {
+				Items []T    `json:"items"`
+				Next  string `json:"next"`
+			}
+			s.Call(http.MethodGet, path+cursor, nil, &p)
+			for _, item := range p.Items {
+				if !yield(item) {
+					return
+				}
+			}
+			if p.Next == "" {
+				return
+			}
+			cursor = "&cursor=" + url.QueryEscape(p.Next)
+		}
+	}
+}
+
+// List returns the items of a list's first page.
 func List[T any](s *Site, path string) []T {
 	s.T.Helper()
 	var p struct {

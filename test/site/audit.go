@@ -74,7 +74,7 @@ func (a *audit) runs(app landfall.App) map[landfall.UID]int64 {
 	ctx := a.t.Context()
 	commits := map[landfall.CommitSHA]bool{}
 	order := map[landfall.UID]int64{}
-	for _, run := range testkit.Must(a.db.Runs(ctx, app.ID, time.Time{}, everything))(a.t) {
+	for _, run := range testkit.Must(a.db.Runs(ctx, app.ID, landfall.Run{}, everything))(a.t) {
 		what := fmt.Sprintf("%s: the run of %s (%s)", app.Name, run.Commit.Short(), run.State)
 		if commits[run.Commit] {
 			a.t.Errorf("%s is not the commit's only one", what)

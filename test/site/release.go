@@ -112,7 +112,7 @@ func Clock() string { return time.Now().UTC().Format(time.RFC3339Nano) }
 // RunOf returns the newest run of a commit, final or not.
 func (s *Site) RunOf(app string, commit landfall.CommitSHA) (client.Run, bool) {
 	s.T.Helper()
-	for _, run := range List[client.Run](s, "/runs?limit=1000&app="+app) {
+	for run := range Pages[client.Run](s, "/runs?limit=1000&app="+app) {
 		if run.Commit == commit {
 			return run, true
 		}

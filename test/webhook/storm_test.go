@@ -114,8 +114,8 @@ func TestDeliveriesAgainAndAgain(t *testing.T) {
 	// R4: one run for each commit, in whatever order and however often it was told
 	testkit.Equal(t, "runs", len(distinct), branches*commits)
 	stored := func() string {
-		return fmt.Sprint(len(site.List[client.Run](w.Site, "/runs?app=shop&limit=1000")),
-			site.List[client.Move](w.Site, "/apps/shop/moves?limit=1000"))
+		return fmt.Sprint(len(slices.Collect(site.Pages[client.Run](w.Site, "/runs?app=shop&limit=1000"))),
+			slices.Collect(site.Pages[client.Move](w.Site, "/apps/shop/moves?limit=1000")))
 	}
 	before := stored()
 	eight(deliveries, func(d forge.Delivery) {
