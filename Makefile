@@ -147,6 +147,12 @@ test/switch: needs build/bin/testreport ## 10,000 releases, promotions, rollback
 test/sites: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(SITES:%=build/sites/%/.installed) build/bin/testreport ## push sites made by Vite, VitePress, Astro and SvelteKit twice, with all pages changed: no file of the first is missing at the live address
 	@LANDFALL_TEST_SITES='$(SITES)' $(GO) test -json -timeout 1h -count=1 $(TESTFLAGS) -run '^TestSites$$' ./test/push | build/bin/testreport -o build/sites.json
 
+.PHONY: test/github
+test/github: needs $(GITHUB_OPENAPI) build/bin/testreport build/bin/testservers ## 10,000 deliveries again and in any order, 2,000 histories of a branch told in any order, 500 pushes missed, and every call to GitHub with every fault, 3 times
+	@LANDFALL_DELIVERIES=10000 LANDFALL_ORDER_HISTORIES=2000 LANDFALL_MISSED_PUSHES=500 $(GOTEST) -count=1 \
+		-run '^Test(DeliveriesAgainAndAgain|OrderAtRandom|MissedPushesAreRecovered)$$' ./accept ./test/webhook | build/bin/testreport -o build/github.json
+	@$(GOTEST) -count=3 -run 'Fault' ./github ./test/webhook | build/bin/testreport -o build/github-faults.json
+
 .PHONY: soak
 soak: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## 20,000 pushes to 50 apps, about an hour: what the server takes of the machine stays flat (LANDFALL_SOAK_PUSHES=5000 for fewer)
 	@LANDFALL_SOAK_PUSHES=$${LANDFALL_SOAK_PUSHES:-20000} LANDFALL_SOAK_FILE='$(CURDIR)/build/soak.txt' $(GO) test -json -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSoak$$' ./test/soak | \

@@ -22,13 +22,13 @@ type reported struct {
 	api *githubtest.Server
 }
 
-func newReported(b *testing.B, f *forge.Forge) *reported {
+func newReported(b *testing.B, f *forge.Forge, env ...string) *reported {
 	b.Helper()
 	b.Setenv(githubtest.DescriptionVariable, filepath.Join(module, "build/openapi/api.github.com.json"))
 	api := githubtest.New(b, testkit.Must(forge.Description())(b), forge.APIToken)
-	return &reported{api: api, server: newServer(b, "", "LANDFALL_GITHUB_WEBHOOK_SECRET="+forge.WebhookSecret,
+	return &reported{api: api, server: newServer(b, "", append(env, "LANDFALL_GITHUB_WEBHOOK_SECRET="+forge.WebhookSecret,
 		"LANDFALL_GITHUB_TOKEN="+forge.APIToken, "LANDFALL_GITHUB_API="+api.URL, "LANDFALL_ALLOWED_HOSTS="+
-			strings.TrimPrefix(f.Address, "http://")+","+strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/"))}
+			strings.TrimPrefix(f.Address, "http://")+","+strings.TrimSuffix(strings.TrimPrefix(api.URL, "http://"), "/"))...)}
 }
 
 // deliver sends a delivery that must be accepted.
@@ -83,6 +83,45 @@ func BenchmarkP17(b *testing.B) {
 	}
 	middle.Add(bench.Quantile(late, 0.5), 0)
 	slow.Add(bench.Quantile(late, 0.95), 0)
+	summarize(b, row)
+}
+
+// BenchmarkP5Webhook is the time from a push webhook until GitHub has the final status of the commit, with an object
+// store, beside a script that a webhook would run.
+func BenchmarkP5Webhook(b *testing.B) {
+	m := newMinIO(b)
+	f := forge.New(b)
+	s := newReported(b, f, m.settings()...)
+	h := hosted(b, f, "harbor/shop")
+	work := fillTree(h.Repository, siteFiles)
+	s.Call(http.MethodPost, "/apps", client.NewApp{Name: "bench", Repository: h.Clone(), Branch: "main"}, nil)
+	m.mc(b, "mb", "here/tuned")
+	pulled := filepath.Join(b.TempDir(), "pulled")
+	push := func(what string, changed []int) (told float64) {
+		commit := h.Commit(what)
+		d := h.Send("main")
+		s.settled()
+		told = timed(func() {
+			s.deliver(b, d)
+			await(b, "GitHub has the final status", time.Millisecond, func() bool { return s.ended(commit, 1) })
+		})
+		work.check(some(changed), s.live("bench"))
+		s.settled()
+		return told
+	}
+	push("all", work.all())
+	run(b, "", "git", "clone", "--quiet", h.Clone(), pulled)
+	m.rclone(b, filepath.Join(pulled, "site"), "tuned")
+	row := table.Row(bench.Row{Figure: "P5 webhook of a push of 100 of 10,000 files, until GitHub has its status, S3",
+		Unit: "ms", Peer: "git pull, rclone sync " + checksum + " --fast-list", Floor: 0.5, Target: 0.25})
+	for b.Loop() {
+		changed := work.changeSome()
+		row.Add(push(fmt.Sprint("round ", work.round), changed), timed(func() {
+			run(b, pulled, "git", "pull", "--quiet", "--ff-only", "origin", "main")
+			m.rclone(b, filepath.Join(pulled, "site"), "tuned")
+		}))
+		work.check(some(changed), m.read(b, "tuned"))
+	}
 	summarize(b, row)
 }
 
