@@ -5,18 +5,14 @@ import "time"
 // Check is the check run of the newest run of a commit of an app: what the forge has of it, and what must still be
 // sent.
 type Check struct {
+	Owed
+
 	App        string
 	Commit     CommitSHA
 	Repository int64  // the id of the repository that has it; 0 while there is none
 	Run        string // of which ID is
 	ID         int64  // given by the forge; 0 while there is none
 	Body       Digest // of what was sent last
-	Wanted     int64  // number of events that the check must cover
-	Covered    int64  // number of events that it covers; while it is less than Wanted, the forge must be told
-	Attempts   int    // failed attempts in a row
-	NextAt     time.Time
-	Problem    string // why the forge is not told yet, or why it never will be
-	Dropped    bool   // it was given up until something happens again; Problem says why
 
 	Report CheckReport // set when the forge is about to be told
 }

@@ -4,17 +4,12 @@ import "time"
 
 // Comment is the one comment on a pull request: what the forge has of it, and what must still be sent.
 type Comment struct {
+	Owed
+
 	Repository GitHubRepository // with the number, it identifies the comment
 	Number     int              // of the pull request
 	ID         int64            // given by the forge; 0 while it is not known
-	Wanted     int64            // number of events that the comment must cover
-	// number of events that the forge has heard of; while it is less than Wanted, the comment must be sent
-	Reported int64
-	Body     Digest // of the text that was sent last; empty while there is none
-	Attempts int    // failed attempts in a row
-	NextAt   time.Time
-	Problem  string // why it is not sent yet, or why it never will be
-	Dropped  bool   // it was given up until something happens again; Problem says why
+	Body       Digest           // of the text that was sent last; empty while there is none
 
 	Report PullRequestReport // set when the comment is about to be sent
 }

@@ -4,6 +4,8 @@ import "time"
 
 // Deployment is what the forge shows of a pointer: which release live, or a branch's tag, points to.
 type Deployment struct {
+	Owed
+
 	App        string
 	Pointer    string // as in a Move; with the app, it identifies the deployment
 	Repository int64  // the id of the repository that has it; 0 while there is none
@@ -11,12 +13,6 @@ type Deployment struct {
 	Release    UID    // of which ID is
 	Told       bool   // the forge shows ID as active
 	Replaced   int64  // an older one that must be set inactive; 0: none
-	Wanted     int64  // number of events that the deployment must cover
-	Covered    int64  // number of events that it covers; while it is less than Wanted, the forge must be told
-	Attempts   int    // failed attempts in a row
-	NextAt     time.Time
-	Problem    string // why the forge is not told yet, or why it never will be
-	Dropped    bool   // it was given up until something happens again; Problem says why
 
 	Report DeploymentReport // set when the forge is about to be told
 }

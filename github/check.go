@@ -157,6 +157,7 @@ func checkRun(report landfall.CheckReport) gogithub.CreateCheckRunOptions {
 func checkSubject(check landfall.Check) subject {
 	repository := nameOf(check.Report.Repository)
 	return subject{
+		noun: "check run", feature: landfall.ChecksFeature, id: check.Report.Repository.ID,
 		repository: repository, attempts: check.Attempts,
 		forbidden: fmt.Sprintf("The GitHub App may not make check runs of %s: it needs write access to checks. Commits get "+
 			"their statuses all the same.", repository),

@@ -3,7 +3,6 @@ package github
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	gogithub "github.com/google/go-github/v60/github"
 
@@ -13,22 +12,14 @@ import (
 
 // Checks is the queue of check runs of which GitHub must be told.
 type Checks interface {
-	// Due returns at most limit check runs whose NextAt is not after now, each with its Report. It returns none of a
-	// repository that refuses them.
-	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Check, error)
+	Queue[landfall.Check]
 
 	// Record stores what GitHub has: Repository, Run, ID and Body.
 	Record(ctx context.Context, check landfall.Check) error
-
-	// Postpone adds one to a check run's attempts, and sets when it is due again and what the problem is.
-	Postpone(ctx context.Context, check landfall.Check, at time.Time, problem string) error
-
-	// Drop gives up a check run until something happens again.
-	Drop(ctx context.Context, check landfall.Check, problem string) error
 }
 
 // flushCheck tells GitHub of the check run that is due first, when that takes no room from statuses. It reports whether
-// it did.
+// there was one.
 func (s *Sender) flushCheck(ctx context.Context) (bool, error) {
 	if s.AppLogin == nil || !s.limits().spare(s.Now()) { // Apps alone may make check runs
 		return false, nil
@@ -36,11 +27,7 @@ func (s *Sender) flushCheck(ctx context.Context) (bool, error) {
 	if login, err := s.AppLogin(ctx); err != nil || login == "" {
 		return false, err
 	}
-	due, err := s.Checks.Due(ctx, s.Now(), 1)
-	if err != nil || len(due) == 0 {
-		return false, err
-	}
-	return true, s.sendCheck(ctx, due[0])
+	return flush(ctx, s, s.Checks, s.sendCheck)
 }
 
 // sendCheck makes one attempt at one check run, and records the result.
@@ -70,23 +57,12 @@ func (s *Sender) sendCheck(ctx context.Context, check landfall.Check) error {
 	log := s.Logger.With("app", report.App, "app_id", check.App, "repository", nameOf(report.Repository), "commit",
 		check.Commit, "run", report.RunID)
 	ctx = context.WithoutCancel(ctx)
-	switch {
-	case v.problem == "":
-		log.Info("check run told", "check", check.ID, "state", report.State)
-		check.Body = digest
-		return s.Checks.Record(ctx, check)
-	case v.refused:
-		until := s.Now().Add(refusalWait)
-		log.Warn("check runs are turned off for this repository", "until", until, "problem", v.problem)
-		return s.Refusals.Refuse(ctx, report.Repository.ID, landfall.Refusal{
-			Feature: landfall.ChecksFeature, Problem: v.problem, Until: until})
-	case v.drop:
-		log.Warn("check run dropped", "problem", v.problem)
-		return s.Checks.Drop(ctx, check, v.problem)
-	default:
-		log.Warn("check run postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
-		return s.Checks.Postpone(ctx, check, v.at, v.problem)
+	if v.problem != "" {
+		return fail(ctx, s, s.Checks, check, checkSubject(check), v, log)
 	}
+	log.Info("check run told", "check", check.ID, "state", report.State)
+	check.Body = digest
+	return s.Checks.Record(ctx, check)
 }
 
 // writeCheck makes the check run, or changes it if GitHub has it, and sets its ID. After an answer was lost, it looks

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	gogithub "github.com/google/go-github/v60/github"
 
@@ -15,29 +14,13 @@ import (
 
 // Comments is the queue of comments that must be sent.
 type Comments interface {
-	// Due returns at most limit comments that must be sent and whose NextAt is not after now, each with its Report.
-	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error)
+	Queue[landfall.Comment]
 
 	// MarkWritten records that GitHub has a comment: its ID, its Body, and the value of Wanted.
 	MarkWritten(ctx context.Context, comment landfall.Comment) error
-
-	// Postpone adds one to a comment's attempts, and sets when it is due again and what the problem is.
-	Postpone(ctx context.Context, comment landfall.Comment, at time.Time, problem string) error
-
-	// Drop gives up a comment until something happens again.
-	Drop(ctx context.Context, comment landfall.Comment, problem string) error
 }
 
 const pageSize = 100 // comments per request: GitHub's maximum
-
-// flushComment sends the comment that is due first. It reports whether there was one.
-func (s *Sender) flushComment(ctx context.Context) (bool, error) {
-	due, err := s.Comments.Due(ctx, s.Now(), 1)
-	if err != nil || len(due) == 0 {
-		return false, err
-	}
-	return true, s.sendComment(ctx, due[0])
-}
 
 // sendComment makes one attempt at one comment, and records the result.
 func (s *Sender) sendComment(ctx context.Context, comment landfall.Comment) error {
@@ -55,20 +38,14 @@ func (s *Sender) sendComment(ctx context.Context, comment landfall.Comment) erro
 	}
 	log := s.Logger.With("repository", nameOf(comment.Repository), "pull_request", comment.Number, "apps", appsOf(comment))
 	ctx = context.WithoutCancel(ctx)
-	switch {
-	case v.problem == "":
-		log.Info("comment told", "comment", comment.ID)
-		comment.Body = digest
-		err := s.Comments.MarkWritten(ctx, comment)
-		crashpoint.Here("report.told")
-		return err
-	case v.drop:
-		log.Warn("comment dropped", "problem", v.problem)
-		return s.Comments.Drop(ctx, comment, v.problem)
-	default:
-		log.Warn("comment postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
-		return s.Comments.Postpone(ctx, comment, v.at, v.problem)
+	if v.problem != "" {
+		return fail(ctx, s, s.Comments, comment, commentSubject(comment), v, log)
 	}
+	log.Info("comment told", "comment", comment.ID)
+	comment.Body = digest
+	err := s.Comments.MarkWritten(ctx, comment)
+	crashpoint.Here("report.told")
+	return err
 }
 
 // appsOf returns the names of the apps that have a section in a comment.

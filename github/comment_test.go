@@ -28,7 +28,7 @@ func (c *comments) Due(_ context.Context, now time.Time, limit int) ([]landfall.
 	defer c.mu.Unlock()
 	var due []landfall.Comment
 	for _, comment := range c.all {
-		if comment.Reported < comment.Wanted && !comment.Dropped && !comment.NextAt.After(now) && len(due) < limit {
+		if comment.Covered < comment.Wanted && !comment.Dropped && !comment.NextAt.After(now) && len(due) < limit {
 			due = append(due, comment)
 		}
 	}
@@ -51,7 +51,7 @@ func (c *comments) MarkWritten(_ context.Context, told landfall.Comment) error {
 		return &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"}
 	}
 	c.change(told.Number, func(comment *landfall.Comment) {
-		comment.ID, comment.Body, comment.Reported, comment.Attempts, comment.Problem = told.ID, told.Body, told.Wanted, 0, ""
+		comment.ID, comment.Body, comment.Covered, comment.Attempts, comment.Problem = told.ID, told.Body, told.Wanted, 0, ""
 	})
 	return nil
 }
@@ -90,7 +90,7 @@ func (b *bench) calm(t *testing.T) {
 	for range 100 {
 		b.flush(t)
 		if !slices.ContainsFunc(b.comments.all, func(c landfall.Comment) bool {
-			return c.Reported < c.Wanted && !c.Dropped
+			return c.Covered < c.Wanted && !c.Dropped
 		}) {
 			return
 		}

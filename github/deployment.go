@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	gogithub "github.com/google/go-github/v60/github"
 
@@ -16,55 +15,10 @@ import (
 
 // Deployments is the queue of deployments of which GitHub must be told.
 type Deployments interface {
-	// Due returns at most limit deployments whose NextAt is not after now, each with its Report. It returns none of a
-	// repository that refuses them.
-	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Deployment, error)
+	Queue[landfall.Deployment]
 
 	// Record stores what GitHub has: Repository, ID, Release, Told and Replaced. With whole, that is all there is to tell.
 	Record(ctx context.Context, deployment landfall.Deployment, whole bool) error
-
-	// Postpone adds one to a deployment's attempts, and sets when it is due again and what the problem is.
-	Postpone(ctx context.Context, deployment landfall.Deployment, at time.Time, problem string) error
-
-	// Drop gives up a deployment until something happens again.
-	Drop(ctx context.Context, deployment landfall.Deployment, problem string) error
-}
-
-// Refusals keeps what we may not do at repositories.
-type Refusals interface {
-	// Refuse records that we may not do something at a repository.
-	Refuse(ctx context.Context, repository int64, refusal landfall.Refusal) error
-
-	// Forgive makes something be tried again at all repositories.
-	Forgive(ctx context.Context, feature landfall.Feature) error
-}
-
-// refusalWait is how long something that GitHub refuses is not tried again at a repository.
-const refusalWait = 24 * time.Hour
-
-// forgive makes what GitHub refused be tried again: the credentials may be others.
-func (s *Sender) forgive(ctx context.Context) {
-	if s.Refusals == nil {
-		return
-	}
-	for _, feature := range []landfall.Feature{landfall.DeploymentsFeature, landfall.ChecksFeature} {
-		if err := s.Refusals.Forgive(ctx, feature); err != nil && ctx.Err() == nil {
-			s.Logger.Error("what GitHub refused is not tried again yet", "error", err)
-		}
-	}
-}
-
-// flushDeployment tells GitHub of the deployment that is due first, when that takes no room from statuses. It reports
-// whether it did.
-func (s *Sender) flushDeployment(ctx context.Context) (bool, error) {
-	if !s.limits().spare(s.Now()) {
-		return false, nil
-	}
-	due, err := s.Deployments.Due(ctx, s.Now(), 1)
-	if err != nil || len(due) == 0 {
-		return false, err
-	}
-	return true, s.sendDeployment(ctx, due[0])
 }
 
 // sendDeployment makes one step towards what GitHub is to show of a deployment, and records the result. Statuses that
@@ -91,23 +45,13 @@ func (s *Sender) sendDeployment(ctx context.Context, deployment landfall.Deploym
 	log := s.Logger.With("app", report.AppName, "app_id", deployment.App, "repository", nameOf(report.Repository),
 		"pointer", deployment.Pointer, "release", report.Release)
 	ctx = context.WithoutCancel(ctx)
-	switch {
-	case v.problem == "":
-		if response != nil {
-			log.Info("deployment told", "deployment", deployment.ID, "whole", whole)
-		}
-		return s.Deployments.Record(ctx, deployment, whole)
-	case v.refused:
-		log.Warn("deployments are turned off for this repository", "until", s.Now().Add(refusalWait), "problem", v.problem)
-		return s.Refusals.Refuse(ctx, report.Repository.ID, landfall.Refusal{
-			Feature: landfall.DeploymentsFeature, Problem: v.problem, Until: s.Now().Add(refusalWait)})
-	case v.drop:
-		log.Warn("deployment dropped", "problem", v.problem)
-		return s.Deployments.Drop(ctx, deployment, v.problem)
-	default:
-		log.Warn("deployment postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
-		return s.Deployments.Postpone(ctx, deployment, v.at, v.problem)
+	if v.problem != "" {
+		return fail(ctx, s, s.Deployments, deployment, what, v, log)
 	}
+	if response != nil {
+		log.Info("deployment told", "deployment", deployment.ID, "whole", whole)
+	}
+	return s.Deployments.Record(ctx, deployment, whole)
 }
 
 // deploy makes the next request for a deployment, and changes what is known of it. It reports whether that was all.
@@ -292,6 +236,7 @@ func markOf(d *gogithub.Deployment) (m mark) {
 func deploymentSubject(d landfall.Deployment) subject {
 	repository := nameOf(d.Report.Repository)
 	return subject{
+		noun: "deployment", feature: landfall.DeploymentsFeature, id: d.Report.Repository.ID,
 		repository: repository, attempts: d.Attempts,
 		forbidden: fmt.Sprintf("The token may not make deployments of %s: it needs write access to deployments (a classic "+
 			"token the scope repo_deployment). Everything else goes on without.", repository),

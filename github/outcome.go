@@ -38,10 +38,13 @@ type outcome struct {
 
 // subject is what an attempt sent.
 type subject struct {
-	repository string // owner/name
-	attempts   int    // earlier ones
-	forbidden  string // the message when we may not do it
-	refused    string // the message when GitHub finds it wrong
+	noun       string           // of one, for the log
+	feature    landfall.Feature // what everything else does without; empty: nothing does
+	id         int64            // of the repository
+	repository string           // owner/name
+	attempts   int              // earlier ones
+	forbidden  string           // the message when we may not do it
+	refused    string           // the message when GitHub finds it wrong
 }
 
 func nameOf(r landfall.GitHubRepository) string { return r.Owner + "/" + r.Name }
@@ -60,7 +63,7 @@ func statusSubject(report landfall.Report) subject {
 func commentSubject(comment landfall.Comment) subject {
 	repository := nameOf(comment.Repository)
 	return subject{
-		repository: repository, attempts: comment.Attempts,
+		noun: "comment", repository: repository, attempts: comment.Attempts,
 		forbidden: fmt.Sprintf("The token may not comment on pull request %d of %s: it needs write access to pull requests, "+
 			"and the conversation must not be locked.", comment.Number, repository),
 		refused: fmt.Sprintf("GitHub refused the comment on pull request %d of %s.", comment.Number, repository),

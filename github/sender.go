@@ -104,10 +104,10 @@ func (s *Sender) Flush(ctx context.Context) error {
 			more, err = s.flushCheck(ctx)
 		}
 		if err == nil && !more && s.Comments != nil {
-			more, err = s.flushComment(ctx)
+			more, err = flush(ctx, s, s.Comments, s.sendComment)
 		}
-		if err == nil && !more && s.Deployments != nil {
-			more, err = s.flushDeployment(ctx)
+		if err == nil && !more && s.Deployments != nil && s.limits().spare(s.Now()) {
+			more, err = flush(ctx, s, s.Deployments, s.sendDeployment)
 		}
 		if err != nil || !more {
 			return err

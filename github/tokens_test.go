@@ -304,7 +304,7 @@ func TestCommentOfTheApp(t *testing.T) {
 	t.Parallel()
 	c := connect(t)
 	box := &comments{all: []landfall.Comment{{Repository: landfall.GitHubRepository{ID: 1, Owner: "harbor", Name: "shop"},
-		Number: 12, Wanted: 1}}}
+		Number: 12, Owed: landfall.Owed{Wanted: 1}}}}
 	sender := &github.Sender{Client: c.client, Outbox: &outbox{}, Comments: box, Now: c.tokens.Now, URL: "http://landfall.test",
 		AppLogin: func(context.Context) (string, error) { return c.app.Login(), nil }}
 	run(t, sender)

@@ -30,34 +30,19 @@ type Checks struct {
 
 // Due returns what the store's Due does, with the report of each check run.
 func (c Checks) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Check, error) {
-	owed, err := c.Checks.Due(ctx, now, commentsBatch)
-	if err != nil {
-		return nil, err
+	all := composer[landfall.Check]{c.Runs, "check run", c.composeOrDrop, func(of landfall.Check) []any {
+		return []any{"app_id", of.App, "commit", of.Commit}
+	}}
+	return all.due(ctx, c.Checks, now, limit)
+}
+
+// composeOrDrop is compose, and gives up a check run whose run is not on record any more.
+func (c Checks) composeOrDrop(ctx context.Context, of *landfall.Check) (bool, error) {
+	ready, err := c.compose(ctx, of)
+	if err != nil && landfall.Is(err, landfall.NotFound) {
+		return false, c.Drop(ctx, *of, "The commit's runs are not on record any more.")
 	}
-	var due []landfall.Check
-	for _, check := range owed {
-		ready, err := c.compose(ctx, &check)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, err
-		case landfall.Is(err, landfall.NotFound):
-			if err := c.Drop(ctx, check, "The commit's runs are not on record any more."); err != nil {
-				return nil, err
-			}
-		case err != nil: // it does not hold back others
-			c.Runs.Logger.ErrorContext(ctx, "a check run cannot be composed", "app_id", check.App, "commit", check.Commit,
-				"error", err)
-			if err := c.Postpone(ctx, check, now.Add(composeAgain), "It cannot be composed; the log says why."); err != nil {
-				return nil, err
-			}
-		case ready:
-			due = append(due, check)
-		}
-		if len(due) == limit {
-			break
-		}
-	}
-	return due, nil
+	return ready, err
 }
 
 // compose reads what a check run says: of the newest run of its commit. It reports false while gateways do not show

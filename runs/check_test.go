@@ -15,7 +15,7 @@ import (
 func TestCheckIsOwed(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	checks := runs.Checks{Checks: store.Checks{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
+	checks := runs.Checks{Checks: store.NewChecks(s.Receiver.DB), Runs: s.Receiver.Runs}
 	due := func() []landfall.Check { return testkit.Must(checks.Due(t.Context(), time.Now(), 10))(t) }
 	s.Update(func(tx *store.Tx) error {
 		return tx.PutGitHubApp(t.Context(), landfall.GitHubApp{ID: 1, Slug: "landfall"})
@@ -46,7 +46,7 @@ func TestCheckIsOwed(t *testing.T) {
 func TestCheckOfForgottenRun(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	checks := runs.Checks{Checks: store.Checks{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
+	checks := runs.Checks{Checks: store.NewChecks(s.Receiver.DB), Runs: s.Receiver.Runs}
 	commit := landfall.CommitSHA("5c1e0a9f4be3c6e4a2c4f2f7a7e8d9c0b1a2f3e4")
 	s.Update(func(tx *store.Tx) error { return tx.WantCheck(t.Context(), accepttest.AppID, commit, time.Now()) })
 	testkit.Equal(t, "check runs", len(testkit.Must(checks.Due(t.Context(), time.Now(), 10))(t)), 0)

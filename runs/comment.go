@@ -47,43 +47,22 @@ type Comments struct {
 	Runs *Runs
 }
 
-const (
-	commentsBatch = 50          // how many are looked at to find one that can be sent
-	composeAgain  = time.Minute // until the next attempt, when it was not possible
-)
-
 // Due returns what the store's Due does, with the report of each comment.
 func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error) {
-	owed, err := c.Comments.Due(ctx, now, commentsBatch)
-	if err != nil {
-		return nil, err
+	all := composer[landfall.Comment]{c.Runs, "comment", c.complete, func(of landfall.Comment) []any {
+		return []any{"repository", of.Repository.Title(), "pull_request", of.Number}
+	}}
+	return all.due(ctx, c.Comments, now, limit)
+}
+
+// complete sets the report of a comment. It reports false while gateways do not show it yet, and when its apps were
+// deleted: then there is nothing to write.
+func (c Comments) complete(ctx context.Context, of *landfall.Comment) (ready bool, err error) {
+	of.Report, ready, err = c.compose(ctx, *of)
+	if err != nil || !ready || len(of.Report.Apps) > 0 {
+		return ready, err
 	}
-	var due []landfall.Comment
-	for _, comment := range owed {
-		says, ready, err := c.compose(ctx, comment)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, err
-		case err != nil: // it does not hold back other comments
-			c.Runs.Logger.ErrorContext(ctx, "a comment cannot be composed", "repository", comment.Repository.Title(),
-				"pull_request", comment.Number, "error", err)
-			if err := c.Postpone(ctx, comment, now.Add(composeAgain), "It cannot be composed; the log says why."); err != nil {
-				return nil, err
-			}
-		case !ready:
-		case len(says.Apps) == 0: // its apps were deleted meanwhile
-			if err := c.MarkWritten(ctx, comment); err != nil {
-				return nil, err
-			}
-		default:
-			comment.Report = says
-			due = append(due, comment)
-		}
-		if len(due) == limit {
-			break
-		}
-	}
-	return due, nil
+	return false, c.MarkWritten(ctx, *of)
 }
 
 // compose reads the report for a comment. It reports false while gateways do not show it yet.

@@ -92,7 +92,7 @@ func TestCommentIsOfOneRepository(t *testing.T) {
 	})
 	s.WantComments("one app was deleted", 1)
 	if c, err := s.Receiver.DB.Comment(t.Context(), landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"},
-		12); err != nil || c.Reported != c.Wanted {
+		12); err != nil || c.Covered != c.Wanted {
 		t.Errorf("got %+v and the error %v, want nothing owed for a deleted app", c, err)
 	}
 }

@@ -28,31 +28,10 @@ func (d Deployments) Due(ctx context.Context, now time.Time, limit int) ([]landf
 			return nil, err
 		}
 	}
-	owed, err := d.Deployments.Due(ctx, now, commentsBatch)
-	if err != nil {
-		return nil, err
-	}
-	var due []landfall.Deployment
-	for _, deployment := range owed {
-		ready, err := d.compose(ctx, &deployment)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, err
-		case err != nil: // it does not hold back others
-			d.Runs.Logger.ErrorContext(ctx, "a deployment cannot be composed", "app_id", deployment.App, "pointer",
-				deployment.Pointer, "error", err)
-			err := d.Postpone(ctx, deployment, now.Add(composeAgain), "It cannot be composed; the log says why.")
-			if err != nil {
-				return nil, err
-			}
-		case ready:
-			due = append(due, deployment)
-		}
-		if len(due) == limit {
-			break
-		}
-	}
-	return due, nil
+	all := composer[landfall.Deployment]{d.Runs, "deployment", d.compose, func(of landfall.Deployment) []any {
+		return []any{"app_id", of.App, "pointer", of.Pointer}
+	}}
+	return all.due(ctx, d.Deployments, now, limit)
 }
 
 // compose reads what the forge is to show. It reports false while gateways do not show it yet.

@@ -17,7 +17,7 @@ func TestDeploymentsWaitForCredentials(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.Receiver.Runs.Reporting = false
-	box := runs.Deployments{Deployments: store.Deployments{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
+	box := runs.Deployments{Deployments: store.NewDeployments(s.Receiver.DB), Runs: s.Receiver.Runs}
 	due := func() []landfall.Deployment { return testkit.Must(box.Due(t.Context(), time.Now(), 10))(t) }
 	s.Update(func(tx *store.Tx) error {
 		return tx.WantDeployment(t.Context(), accepttest.AppID, deploy.BranchPointer("gone"), time.Now())

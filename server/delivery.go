@@ -189,7 +189,7 @@ func newSender(s *shared, acceptor *accept.Acceptor, connection *connect.Connect
 	}
 	var deployments github.Deployments
 	if s.config.Deployments {
-		deployments = runs.Deployments{Deployments: store.Deployments{DB: s.db}, Runs: all}
+		deployments = runs.Deployments{Deployments: store.NewDeployments(s.db), Runs: all}
 	}
 	outbox := store.Outbox{DB: s.db}
 	return &github.Sender{
@@ -198,7 +198,7 @@ func newSender(s *shared, acceptor *accept.Acceptor, connection *connect.Connect
 		Comments: comments, DropOvertaken: outbox.DropOvertaken, Pace: github.NewPace(),
 		Commands:    accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
 		Deployments: deployments, Refusals: store.Refusals{DB: s.db},
-		Checks: runs.Checks{Checks: store.Checks{DB: s.db}, Runs: all},
+		Checks: runs.Checks{Checks: store.NewChecks(s.db), Runs: all},
 	}
 }
 

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -11,7 +12,10 @@ import (
 func testChecks(t *testing.T, open opener) {
 	t.Helper()
 	db, ctx := open(t), t.Context()
-	box, app := store.Checks{DB: db}, newApp(t, db, "shop")
+	box, app := store.NewChecks(db), fullApp("shop")
+	update(t, db, func(tx *store.Tx) error {
+		return errors.Join(tx.EnsureNamespace(ctx, "default", noon.UnixMicro()), tx.CreateApp(ctx, app))
+	})
 	want := func(commit landfall.CommitSHA, seconds int) {
 		t.Helper()
 		update(t, db, func(tx *store.Tx) error { return tx.WantCheck(ctx, app.ID, commit, after(seconds)) })
@@ -35,7 +39,8 @@ func testChecks(t *testing.T, open opener) {
 	want(sha2, 2)
 	want(sha1, 0)
 	one := testkit.Must(db.Check(ctx, app.ID, sha1))(t)
-	testkit.Same(t, "as stored", one, landfall.Check{App: app.ID, Commit: sha1, Wanted: 2, NextAt: after(1)})
+	testkit.Same(t, "as stored", one, landfall.Check{App: app.ID, Commit: sha1,
+		Owed: landfall.Owed{Wanted: 2, NextAt: after(1)}})
 	testkit.Same(t, "due before their time", due(0), nil)
 	testkit.Same(t, "due", due(2), []landfall.CommitSHA{sha1, sha2})
 	one.Repository, one.Run, one.ID, one.Body = 7, "r1", 41, "sha256:x"

@@ -7,15 +7,12 @@ import (
 	"landfall.dev/landfall"
 )
 
-const commentColumns = `github_id, owner, name, number, comment_id, wanted, told, body, attempts, next_at, problem,
+const commentColumns = `github_id, owner, name, number, comment_id, body, wanted, told, attempts, next_at, problem,
 	dropped`
 
-func scanComment(row scanner) (landfall.Comment, error) {
-	var c landfall.Comment
-	var next int64
-	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted,
-		&c.Reported, &c.Body, &c.Attempts, &next, &c.Problem, &c.Dropped)
-	c.NextAt = timeOf(next)
+func scanComment(row scanner) (c landfall.Comment, err error) {
+	r := &c.Repository
+	err = scanOwed(row, &c.Owed, &r.ID, &r.Owner, &r.Name, &c.Number, &c.ID, &c.Body)
 	return c, err
 }
 
@@ -23,7 +20,7 @@ func scanComment(row scanner) (landfall.Comment, error) {
 // that waits for its next attempt goes on waiting; one that was given up is tried again.
 func (tx *Tx) WantComment(ctx context.Context, r landfall.GitHubRepository, number int, at time.Time) error {
 	return tx.exec(ctx, "store.WantComment", `INSERT INTO comments (`+commentColumns+`, since)
-		VALUES ($1, $2, $3, $4, 0, 1, 0, '', 0, $5, '', 0, $5)
+		VALUES ($1, $2, $3, $4, 0, '', 1, 0, 0, $5, '', 0, $5)
 		ON CONFLICT (github_id, owner, name, number) DO UPDATE SET wanted = comments.wanted + 1,
 			since = CASE WHEN comments.told < comments.wanted
 			AND comments.dropped = 0 THEN comments.since ELSE excluded.since END,

@@ -38,7 +38,7 @@ func testComments(t *testing.T, open opener) {
 		want(t, db, shop, 12, noon)
 		want(t, db, shop, 7, after(2))
 		want(t, db, shop, 12, after(1))
-		first := landfall.Comment{Repository: shop, Number: 12, Wanted: 2, NextAt: after(1)}
+		first := landfall.Comment{Repository: shop, Number: 12, Owed: landfall.Owed{Wanted: 2, NextAt: after(1)}}
 		testkit.Same(t, "as stored", testkit.Must(db.Comment(ctx, shop, 12))(t), first)
 		testkit.Same(t, "due before their time", due(noon, 10), nil)
 		testkit.Same(t, "due", due(after(2), 10), []int{12, 7})
@@ -52,7 +52,7 @@ func testComments(t *testing.T, open opener) {
 		told.Wanted = 3
 		do(box.MarkWritten(ctx, told))
 		testkit.Same(t, "due when all is told", due(after(2), 10), []int{7})
-		told.Reported = 3
+		told.Covered = 3
 		testkit.Same(t, "as told", testkit.Must(db.Comment(ctx, shop, 12))(t), told)
 
 		want(t, db, shop, 12, after(3))
@@ -60,7 +60,7 @@ func testComments(t *testing.T, open opener) {
 		want(t, db, shop, 12, after(4))
 		testkit.Same(t, "due while it waits: what happens does not hurry it", due(after(59), 10), []int{7})
 		got := testkit.Must(box.Due(ctx, after(60), 10))(t)[1]
-		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Reported != 3 {
+		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Covered != 3 {
 			t.Errorf("the postponed comment: got %+v, want 1 attempt, its problem, and what it was", got)
 		}
 		do(box.Drop(ctx, got, "gone"))
@@ -130,7 +130,7 @@ func testComments(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 		testkit.Same(t, "the other one", testkit.Must(db.Comment(ctx, shop, 12))(t),
-			landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})
+			landfall.Comment{Repository: shop, Number: 12, Owed: landfall.Owed{Wanted: 1, NextAt: noon}})
 	})
 	t.Run("the pull requests whose head a commit is", func(t *testing.T) {
 		t.Parallel()

@@ -7,34 +7,25 @@ import (
 	"landfall.dev/landfall"
 )
 
-const deploymentColumns = `app, pointer, github_id, id, release, told, replaced, wanted, covered, attempts, next_at,
-	problem, dropped`
+func deploymentTable() owedTable {
+	return owedTable{"deployments", "pointer", `github_id, id, release, told, replaced`, `0, 0, '', 0, 0`,
+		landfall.DeploymentsFeature}
+}
 
-func scanDeployment(row scanner) (landfall.Deployment, error) {
-	var d landfall.Deployment
-	var next int64
-	err := row.Scan(&d.App, &d.Pointer, &d.Repository, &d.ID, &d.Release, &d.Told, &d.Replaced, &d.Wanted, &d.Covered,
-		&d.Attempts, &next, &d.Problem, &d.Dropped)
-	d.NextAt = timeOf(next)
+func scanDeployment(row scanner) (d landfall.Deployment, err error) {
+	err = scanOwed(row, &d.Owed, &d.App, &d.Pointer, &d.Repository, &d.ID, &d.Release, &d.Told, &d.Replaced)
 	return d, err
 }
 
-// WantDeployment notes that what the forge shows of a pointer may have changed. It does nothing for an app whose
-// repository is not at the forge. A deployment that waits for its next attempt goes on waiting; one that was given up
-// is tried again.
+// WantDeployment notes that what the forge shows of a pointer may have changed.
 func (tx *Tx) WantDeployment(ctx context.Context, app, pointer string, at time.Time) error {
-	return tx.exec(ctx, "store.WantDeployment", `INSERT INTO deployments (`+deploymentColumns+`)
-		SELECT id, $2, 0, 0, '', 0, 0, 1, 0, 0, $3, '', 0 FROM apps WHERE id = $1 AND github_name <> ''
-		ON CONFLICT (app, pointer) DO UPDATE SET wanted = deployments.wanted + 1,
-			next_at = CASE WHEN deployments.next_at > excluded.next_at THEN deployments.next_at ELSE excluded.next_at END,
-			attempts = CASE WHEN deployments.dropped = 1 THEN 0 ELSE deployments.attempts END, dropped = 0`,
-		app, pointer, micros(at))
+	return tx.want(ctx, deploymentTable(), app, pointer, at)
 }
 
 // Deployment returns what the forge shows of a pointer. NotFound when it shows nothing, and is to show nothing.
 func (q queries) Deployment(ctx context.Context, app, pointer string) (landfall.Deployment, error) {
 	return one(ctx, q, "store.Deployment", scanDeployment,
-		`SELECT `+deploymentColumns+` FROM deployments WHERE app = $1 AND pointer = $2`, app, pointer)
+		`SELECT `+deploymentTable().all()+` FROM deployments WHERE app = $1 AND pointer = $2`, app, pointer)
 }
 
 // PullRequestsFrom returns the pull requests whose head is a reference of the app's own repository, the newest first.
@@ -75,16 +66,12 @@ func (r Refusals) Forgive(ctx context.Context, feature landfall.Feature) error {
 }
 
 // Deployments is the durable queue of deployments.
-type Deployments struct{ DB *DB }
+type Deployments struct{ Owed[landfall.Deployment] }
 
-// Due returns deployments of which the forge must be told, and may be by now. Those that have waited longest come
-// first.
-func (d Deployments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Deployment, error) {
-	return list(ctx, d.DB.queries, "store.Deployments", scanDeployment, `SELECT `+deploymentColumns+` FROM deployments
-		WHERE covered < wanted AND dropped = 0 AND next_at <= $1 AND NOT EXISTS (
-			SELECT 1 FROM refusals f JOIN apps a ON a.github_id = f.github_id
-			WHERE a.id = deployments.app AND f.feature = $2 AND f.until > $1)
-		ORDER BY next_at, app, pointer LIMIT $3 + 0`, micros(now), landfall.DeploymentsFeature, limit)
+// NewDeployments returns the queue in a database.
+func NewDeployments(db *DB) Deployments {
+	key := func(d landfall.Deployment) (app, key string) { return d.App, d.Pointer }
+	return Deployments{Owed[landfall.Deployment]{db, deploymentTable(), scanDeployment, key}}
 }
 
 // Record stores what the forge has of a pointer: Repository, ID, Release, Told and Replaced. With whole, that covers
@@ -96,30 +83,12 @@ func (d Deployments) Record(ctx context.Context, of landfall.Deployment, whole b
 		covered = of.Wanted
 	}
 	return d.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
-		err := tx.exec(ctx, "store.Deployments", `UPDATE deployments SET github_id = $3, id = $4, release = $5, told = $6,
-			replaced = $7, covered = $8, attempts = 0, problem = '' WHERE app = $1 AND pointer = $2`,
-			of.App, of.Pointer, of.Repository, of.ID, of.Release, of.Told, of.Replaced, covered)
+		err := d.updateIn(ctx, tx, of, `github_id = $3, id = $4, release = $5, told = $6, replaced = $7, covered = $8,
+			attempts = 0, problem = ''`, of.Repository, of.ID, of.Release, of.Told, of.Replaced, covered)
 		if err != nil || !whole || of.ID != 0 || of.Replaced != 0 {
 			return err
 		}
 		return tx.exec(ctx, "store.Deployments",
 			`DELETE FROM deployments WHERE app = $1 AND pointer = $2 AND wanted = covered`, of.App, of.Pointer)
-	})
-}
-
-// Postpone records that the forge is to be told at the given time, and why.
-func (d Deployments) Postpone(ctx context.Context, of landfall.Deployment, at time.Time, problem string) error {
-	return d.update(ctx, of, `next_at = $3, attempts = attempts + 1, problem = $4`, micros(at), problem)
-}
-
-// Drop gives up a deployment until something happens again, and records why.
-func (d Deployments) Drop(ctx context.Context, of landfall.Deployment, problem string) error {
-	return d.update(ctx, of, `dropped = 1, attempts = attempts + 1, problem = $3`, problem)
-}
-
-func (d Deployments) update(ctx context.Context, of landfall.Deployment, set string, args ...any) error {
-	return d.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
-		return tx.exec(ctx, "store.Deployments", `UPDATE deployments SET `+set+` WHERE app = $1 AND pointer = $2`,
-			append([]any{of.App, of.Pointer}, args...)...)
 	})
 }

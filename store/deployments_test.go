@@ -12,7 +12,7 @@ import (
 func testDeployments(t *testing.T, open opener) {
 	t.Helper()
 	db, ctx := open(t), t.Context()
-	box, refusals := store.Deployments{DB: db}, store.Refusals{DB: db}
+	box, refusals := store.NewDeployments(db), store.Refusals{DB: db}
 	shop, local := fullApp("shop"), fullApp("local")
 	shop.GitHub, local.GitHub = landfall.GitHubRepository{ID: 7, Owner: "o", Name: "shop"}, landfall.GitHubRepository{}
 	update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "default", noon.UnixMicro()) })
@@ -41,7 +41,8 @@ func testDeployments(t *testing.T, open opener) {
 	want(shop, "tag branch-x", 2)
 	want(shop, "live", 0)
 	one := testkit.Must(db.Deployment(ctx, shop.ID, "live"))(t)
-	testkit.Same(t, "as stored", one, landfall.Deployment{App: shop.ID, Pointer: "live", Wanted: 2, NextAt: after(1)})
+	testkit.Same(t, "as stored", one, landfall.Deployment{App: shop.ID, Pointer: "live",
+		Owed: landfall.Owed{Wanted: 2, NextAt: after(1)}})
 	testkit.Same(t, "due before their time", due(0), nil)
 	testkit.Same(t, "due", due(2), []string{"live", "tag branch-x"})
 
