@@ -16,9 +16,10 @@ import (
 
 // These bound a check run.
 const (
-	maxAnnotations = 50  // GitHub's maximum in one request
-	maxMessage     = 500 // characters of an annotation
-	maxLogLines    = 60
+	maxAnnotations  = 250 // of a check run
+	someAnnotations = 50  // GitHub's maximum in one request
+	maxMessage      = 500 // characters of an annotation
+	maxLogLines     = 60
 )
 
 // CheckTitle returns the one line that stands beside the name of a check run.
@@ -132,7 +133,7 @@ func checkActions(report landfall.CheckReport) []*gogithub.CheckRunAction {
 	return actions
 }
 
-// checkRun returns the request that makes a check run.
+// checkRun returns the request that makes a check run, with all of its annotations.
 func checkRun(report landfall.CheckReport) gogithub.CreateCheckRunOptions {
 	notes, _ := annotations(report)
 	details := report.Run

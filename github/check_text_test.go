@@ -96,7 +96,7 @@ func TestCheckTextHasRoom(t *testing.T) {
 	}
 	worst := checkReports()["spec"]
 	worst.Reason = ""
-	for i := range 200 {
+	for i := range 400 {
 		worst.Reason += fmt.Sprintf("specs/app.yaml:%d: %s\n", i+1, long)
 	}
 	for _, r := range []landfall.CheckReport{report, worst} {

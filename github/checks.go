@@ -14,8 +14,8 @@ import (
 type Checks interface {
 	Queue[landfall.Check]
 
-	// Record stores what GitHub has: Repository, Run, ID and Body.
-	Record(ctx context.Context, check landfall.Check) error
+	// Record stores what GitHub has: Repository, Run, ID and Body. With whole, that is all there is to tell.
+	Record(ctx context.Context, check landfall.Check, whole bool) error
 }
 
 // flushCheck tells GitHub of the check run that is due first, when that takes no room from statuses. It reports whether
@@ -30,22 +30,24 @@ func (s *Sender) flushCheck(ctx context.Context) (bool, error) {
 	return flush(ctx, s, s.Checks, s.sendCheck)
 }
 
-// sendCheck makes one attempt at one check run, and records the result.
+// sendCheck makes one request for a check run, and records the result. What does not fit into that one is told by the
+// next, after the statuses that are due meanwhile.
 func (s *Sender) sendCheck(ctx context.Context, check landfall.Check) error {
 	report := check.Report
-	wanted := checkRun(report)
-	text, err := json.Marshal(wanted)
-	if err != nil {
-		return err
-	}
-	digest := landfall.DigestOf(text)
 	if check.Repository != report.Repository.ID || check.Run != report.RunID { // each run has a check run of its own
 		check.Repository, check.Run, check.ID, check.Body = report.Repository.ID, report.RunID, 0, ""
 	}
+	wanted := checkRun(report)
+	noted, err := notedOf(check.Body, wanted)
+	if err != nil {
+		return err
+	}
+	all := len(wanted.Output.Annotations)
 	var v outcome
-	if check.Body != digest {
+	if noted < 0 || noted < all {
 		traced, span := s.Tracer.Start(ctx, "check", trace.Check(check)...)
-		response, err := s.writeCheck(traced, &check, wanted)
+		var response *gogithub.Response
+		noted, response, err = s.writeCheck(traced, &check, wanted, max(noted, 0))
 		span.End(err)
 		if err := notSent(ctx, err); err != nil {
 			return err
@@ -60,29 +62,61 @@ func (s *Sender) sendCheck(ctx context.Context, check landfall.Check) error {
 	if v.problem != "" {
 		return fail(ctx, s, s.Checks, check, checkSubject(check), v, log)
 	}
-	log.Info("check run told", "check", check.ID, "state", report.State)
-	check.Body = digest
-	return s.Checks.Record(ctx, check)
+	log.Info("check run told", "check", check.ID, "state", report.State, "annotations", noted)
+	if check.Body, err = bodyOf(wanted, noted); err != nil {
+		return err
+	}
+	return s.Checks.Record(ctx, check, noted == all)
 }
 
-// writeCheck makes the check run, or changes it if GitHub has it, and sets its ID. After an answer was lost, it looks
-// what GitHub has: each change would add the annotations again.
-func (s *Sender) writeCheck(ctx context.Context, check *landfall.Check,
-	wanted gogithub.CreateCheckRunOptions) (*gogithub.Response, error) {
-	if check.ID == 0 || check.Attempts > 0 {
+// bodyOf returns the digest of a check run with so many of its annotations.
+func bodyOf(wanted gogithub.CreateCheckRunOptions, noted int) (landfall.Digest, error) {
+	output := *wanted.Output
+	output.Annotations = output.Annotations[:noted]
+	wanted.Output = &output
+	text, err := json.Marshal(wanted)
+	return landfall.DigestOf(text), err
+}
+
+// notedOf returns how many annotations a check run has at GitHub, by the digest of what was sent; −1 when it says
+// something else there.
+func notedOf(body landfall.Digest, wanted gogithub.CreateCheckRunOptions) (noted int, err error) {
+	for {
+		digest, err := bodyOf(wanted, noted)
+		if err != nil || digest == body {
+			return noted, err
+		}
+		if noted == len(wanted.Output.Annotations) {
+			return -1, nil
+		}
+		noted = min(noted+someAnnotations, len(wanted.Output.Annotations))
+	}
+}
+
+// writeCheck makes the check run, or changes it if GitHub has it, and sets its ID. It returns how many annotations it
+// has then, of which some were noted before. It looks first what GitHub has when an answer may have been lost: each
+// request adds its annotations to those that are there.
+func (s *Sender) writeCheck(ctx context.Context, check *landfall.Check, wanted gogithub.CreateCheckRunOptions,
+	noted int) (int, *gogithub.Response, error) {
+	all := wanted.Output.Annotations
+	if check.ID == 0 || check.Attempts > 0 || len(all) > 0 {
 		found, response, err := s.findCheck(ctx, *check, wanted.Name)
 		if err != nil {
-			return response, err
+			return 0, response, err
 		}
 		if found != nil {
 			check.ID = found.GetID()
-			if says(found, wanted) {
-				return response, nil
+			noted = min(max(noted, found.GetOutput().GetAnnotationsCount()), len(all))
+			if noted == len(all) && says(found, wanted) {
+				return noted, response, nil
 			}
 		}
 	}
+	output := *wanted.Output
+	output.Annotations = all[noted:min(noted+someAnnotations, len(all))]
+	wanted.Output = &output
 	owner, name := pathNames(check.Report.Repository)
-	return s.call(ctx, writes, func(ctx context.Context) (*gogithub.Response, error) {
+	response, err := s.call(ctx, writes, func(ctx context.Context) (*gogithub.Response, error) {
 		if check.ID == 0 {
 			made, response, err := s.Client.Checks.CreateCheckRun(ctx, owner, name, wanted)
 			check.ID = made.GetID()
@@ -94,6 +128,7 @@ func (s *Sender) writeCheck(ctx context.Context, check *landfall.Check,
 		})
 		return completeAnswer(response, err), err
 	})
+	return noted + len(output.Annotations), response, err
 }
 
 // completeAnswer is completeResponse for an answer that may be whole.

@@ -27,14 +27,17 @@ func (c *checks) Due(_ context.Context, now time.Time, _ int) ([]landfall.Check,
 	return []landfall.Check{c.one}, nil
 }
 
-func (c *checks) Record(_ context.Context, of landfall.Check) error {
+func (c *checks) Record(_ context.Context, of landfall.Check, whole bool) error {
 	if c.lose > 0 {
 		c.lose--
 		return &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"}
 	}
 	report, wanted := c.one.Report, c.one.Wanted
 	c.one = of
-	c.one.Report, c.one.Wanted, c.one.Covered, c.one.Attempts = report, wanted, of.Wanted, 0
+	c.one.Report, c.one.Wanted, c.one.Attempts = report, wanted, 0
+	if whole {
+		c.one.Covered = of.Wanted
+	}
 	return nil
 }
 
@@ -81,7 +84,10 @@ func (b *appBench) restart(t *testing.T) {
 
 // wants says what the check run of commit A says.
 func (b *appBench) wants(name string) landfall.CheckReport {
-	r := checkReports()[name]
+	return b.wantsReport(checkReports()[name])
+}
+
+func (b *appBench) wantsReport(r landfall.CheckReport) landfall.CheckReport {
 	r.Commit, r.Repository = commitA, live.Repository
 	r.Started = b.clock.Now()
 	if r.State.Final() {
@@ -183,6 +189,75 @@ func TestCheckAnnotations(t *testing.T) {
 	}
 }
 
+// many has more annotations than GitHub takes in one request.
+func many(count int) landfall.CheckReport {
+	r := checkReports()["spec"]
+	r.Reason = ""
+	for i := range count {
+		r.Reason += fmt.Sprintf("specs/app.yaml:%d: there is no field \"colour\"\n", i+1)
+	}
+	return r
+}
+
+// Errors at more lines than fit into one request follow in further ones, up to a limit.
+func TestCheckRunOfManyErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ errors, notes, requests int }{{50, 50, 1}, {51, 51, 2}, {120, 120, 3}, {600, 250, 5}} {
+		b := newAppBench(t)
+		b.wants("building")
+		b.told(t)
+		b.wantsReport(many(c.errors))
+		requests := b.server.Requests()
+		b.told(t)
+		requests = b.server.Requests() - requests
+		got := b.run(t).Output
+		var lines []int
+		for _, note := range got.Annotations {
+			lines = append(lines, note.Start)
+		}
+		// N-018: each error stands at its line once, however many there are
+		if len(lines) != c.notes || !slices.IsSorted(lines) || len(slices.Compact(lines)) != c.notes {
+			t.Errorf("%d errors: got annotations at %v, want %d", c.errors, lines, c.notes)
+		}
+		if requests != 2*c.requests { // each is preceded by a look
+			t.Errorf("%d errors: got %d requests, want %d", c.errors, requests, 2*c.requests)
+		}
+		if says := strings.Contains(got.Summary, "350 more errors"); says != (c.errors == 600) {
+			t.Errorf("%d errors: got %s, want the number of what is left", c.errors, got.Summary)
+		}
+		requests = b.server.Requests()
+		b.checks.one.Wanted++
+		b.told(t)
+		if n := b.server.Requests() - requests; n != 0 {
+			t.Errorf("%d errors: %d requests more, want none when nothing changed", c.errors, n)
+		}
+	}
+}
+
+// A status that is due meanwhile goes before further annotations.
+func TestCheckRunOfManyErrorsLeavesRoom(t *testing.T) {
+	t.Parallel()
+	b := newAppBench(t)
+	b.wantsReport(many(120))
+	var noted int
+	b.Allowed = func(context.Context) error {
+		switch all := b.server.CheckRuns("harbor/shop", commitA); {
+		case len(all) == 0:
+		case noted == 0:
+			b.outbox.owe(commitA, landfall.StatusSuccess, "Released owf2k7qa")
+			noted = len(all[0].Output.Annotations)
+		case len(b.server.Statuses(commitA)) == 0:
+			noted = len(all[0].Output.Annotations)
+		}
+		return nil
+	}
+	b.told(t)
+	// L-023: a final status goes before any other call
+	if all := b.run(t).Output.Annotations; noted != 100 || len(all) != 120 {
+		t.Errorf("the status came after %d annotations of %d, want after 100 of 120", noted, len(all))
+	}
+}
+
 // A run of the same commit again has a check run of its own, which GitHub shows in the place of the first.
 func TestCheckRunOfRetry(t *testing.T) {
 	t.Parallel()
@@ -210,7 +285,7 @@ func TestCheckRunFaults(t *testing.T) {
 		"201 and half an answer":  {Status: 201, Written: true, Body: `{"id": 1, "sta`},
 	}
 	for name, fault := range faults {
-		for n := 1; n <= 4; n++ {
+		for n := 1; n <= 8; n++ {
 			t.Run(fmt.Sprintf("%s at request %d", name, n), func(t *testing.T) {
 				t.Parallel()
 				b := newAppBench(t)
@@ -218,14 +293,25 @@ func TestCheckRunFaults(t *testing.T) {
 				b.wants("building")
 				b.told(t)
 				b.restart(t)
-				b.wants("spec")
+				b.wantsReport(many(120))
 				b.told(t)
 				all := b.server.CheckRuns("harbor/shop", "")
 				// N-018: whatever GitHub answers, the check run follows, once
-				if len(all) != 1 || all[0].Conclusion != "failure" || len(all[0].Output.Annotations) != 2 {
-					t.Errorf("got %+v, want one with two annotations", all)
+				if len(all) != 1 || all[0].Conclusion != "failure" || len(all[0].Output.Annotations) != 120 {
+					t.Errorf("got %+v, want one with each annotation once", all)
 				}
 			})
+		}
+	}
+	for n := range 3 {
+		b := newAppBench(t)
+		b.wants("building")
+		b.told(t)
+		b.checks.lose = n + 1
+		b.wantsReport(many(120))
+		b.told(t)
+		if all := b.server.CheckRuns("harbor/shop", ""); len(all) != 1 || len(all[0].Output.Annotations) != 120 {
+			t.Errorf("%d lost records: got %+v, want one with each annotation once", n+1, all)
 		}
 	}
 	b := newAppBench(t)

@@ -26,7 +26,7 @@ func TestCheckIsOwed(t *testing.T) {
 		first[0].Report.RunID != run.ID || first[0].Report.Repository.Owner != "harbor" || len(first[0].Report.Log) != 0 {
 		t.Fatalf("got %+v, want that the run waits", first)
 	}
-	if err := checks.Record(t.Context(), first[0]); err != nil {
+	if err := checks.Record(t.Context(), first[0], true); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Equal(t, "check runs when it is told", len(due()), 0)

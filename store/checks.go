@@ -42,9 +42,9 @@ func NewChecks(db *DB) Checks {
 	return Checks{Owed[landfall.Check]{db, checkTable(), scanCheck, key}}
 }
 
-// Record stores what the forge has of a check run: Repository, Run, ID and Body. That covers the events that Wanted
-// counted when it was composed.
-func (c Checks) Record(ctx context.Context, of landfall.Check) error {
+// Record stores what the forge has of a check run: Repository, Run, ID and Body. With whole, that covers the events
+// that Wanted counted when it was composed.
+func (c Checks) Record(ctx context.Context, of landfall.Check, whole bool) error {
 	return c.update(ctx, of, `github_id = $3, run = $4, id = $5, body = $6, covered = $7, attempts = 0, problem = ''`,
-		of.Repository, of.Run, of.ID, of.Body, of.Wanted)
+		of.Repository, of.Run, of.ID, of.Body, covered(of.Owed, whole))
 }

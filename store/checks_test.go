@@ -44,7 +44,9 @@ func testChecks(t *testing.T, open opener) {
 	testkit.Same(t, "due before their time", due(0), nil)
 	testkit.Same(t, "due", due(2), []landfall.CommitSHA{sha1, sha2})
 	one.Repository, one.Run, one.ID, one.Body = 7, "r1", 41, "sha256:x"
-	do(box.Record(ctx, one))
+	do(box.Record(ctx, one, false))
+	testkit.Same(t, "as recorded in part", testkit.Must(db.Check(ctx, app.ID, sha1))(t), one)
+	do(box.Record(ctx, one, true))
 	one.Covered = 2
 	testkit.Same(t, "as recorded", testkit.Must(db.Check(ctx, app.ID, sha1))(t), one)
 	other := testkit.Must(db.Check(ctx, app.ID, sha2))(t)

@@ -78,13 +78,9 @@ func NewDeployments(db *DB) Deployments {
 // the events that Wanted counted when the deployment was composed. A pointer of which the forge shows nothing is
 // forgotten.
 func (d Deployments) Record(ctx context.Context, of landfall.Deployment, whole bool) error {
-	covered := of.Covered
-	if whole {
-		covered = of.Wanted
-	}
 	return d.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
 		err := d.updateIn(ctx, tx, of, `github_id = $3, id = $4, release = $5, told = $6, replaced = $7, covered = $8,
-			attempts = 0, problem = ''`, of.Repository, of.ID, of.Release, of.Told, of.Replaced, covered)
+			attempts = 0, problem = ''`, of.Repository, of.ID, of.Release, of.Told, of.Replaced, covered(of.Owed, whole))
 		if err != nil || !whole || of.ID != 0 || of.Replaced != 0 {
 			return err
 		}

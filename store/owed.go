@@ -17,6 +17,14 @@ func scanOwed(row scanner, o *landfall.Owed, columns ...any) error {
 	return err
 }
 
+// covered returns how many events the forge was told of, when it was told of all that was wanted or of a part of it.
+func covered(o landfall.Owed, whole bool) int64 {
+	if whole {
+		return o.Wanted
+	}
+	return o.Covered
+}
+
 // owedTable is a table of what the forge must be told of apps, with the columns of landfall.Owed.
 type owedTable struct {
 	name    string
