@@ -15,7 +15,7 @@ import (
 const commandsWaiting = 20
 
 // queueCommand queues a command that a delivery brought, and returns the decision about the delivery. An app is given
-// the command of a comment once, also when more than one hook tells of it.
+// the command of a comment once, whichever deliveries tell of it.
 func (acceptor *Acceptor) queueCommand(ctx context.Context, tx *store.Tx, apps []landfall.App,
 	command landfall.Command) (decision string, err error) {
 	reports, err := acceptor.Runs.Reports(ctx, tx)
@@ -30,6 +30,9 @@ func (acceptor *Acceptor) queueCommand(ctx context.Context, tx *store.Tx, apps [
 		return "", nil
 	}
 	command.Repository, command.Received = apps[0].GitHub, acceptor.Now()
+	if other, err := ofAnotherHook(ctx, tx, apps, command); err != nil || other != "" {
+		return fmt.Sprintf("It is for the app %s, whose own hook tells of it.", other), err
+	}
 	earlier, err := tx.CommandsOf(ctx, command.Repository, command.Number)
 	if err != nil {
 		return "", err
@@ -39,21 +42,31 @@ func (acceptor *Acceptor) queueCommand(ctx context.Context, tx *store.Tx, apps [
 		if !c.Obeyed {
 			waiting++
 		}
-		if command.Comment != 0 && c.Comment == command.Comment {
-			return "It was told of before.", nil
-		}
 	}
 	if waiting >= commandsWaiting {
 		return "Nothing is done for it: too many commands of the pull request wait already.", nil
 	}
+	toldBefore := false
 	for _, app := range named(apps, command) {
+		if command.Comment != 0 {
+			first, err := tx.TakeComment(ctx, app, command.Comment)
+			if err != nil {
+				return "", err
+			}
+			if toldBefore = !first; toldBefore {
+				continue
+			}
+		}
 		about, err := aboutPull(ctx, tx, app.ID, command.Number)
 		if err != nil {
 			return "", err
 		}
 		command.Apps = append(command.Apps, about)
 	}
-	if len(command.Apps) == 0 {
+	switch {
+	case len(command.Apps) == 0 && toldBefore:
+		return "It was told of before.", nil
+	case len(command.Apps) == 0:
 		return "The repository has no app of that name.", nil
 	}
 	if err := tx.CreateCommand(ctx, command); err != nil {

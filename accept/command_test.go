@@ -145,6 +145,63 @@ func TestCommandAboutAnotherHead(t *testing.T) {
 	a.wants(t, cancel, landfall.PermissionAdmin, landfall.ReactionUnclear, "the pull request is closed")
 }
 
+// A command in a comment is obeyed once, also when nothing else is known of it any more.
+func TestACommentIsObeyedOnce(t *testing.T) {
+	t.Parallel()
+	a, _ := newAsker(t)
+	captured := a.comment("cancel", 1)
+	a.wants(t, a.asks(t, "cancel"), landfall.PermissionWrite, landfall.ReactionDone, "is cancelled")
+	for range 4 {
+		a.wants(t, a.asks(t, "cancel"), landfall.PermissionWrite, landfall.ReactionUnclear, "the run is over")
+	}
+	for _, c := range testkit.Must(a.queue.Due(t.Context(), time.Now().Add(time.Hour), 100))(t) {
+		if err := a.queue.Reacted(t.Context(), c, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := a.DB.Command(t.Context(), 1)
+	testkit.Kind(t, "the record of the command", err, landfall.NotFound)
+	captured.Delivery.ID = "another"
+	// S7: whoever captured the delivery does not give the command again under another id
+	testkit.Contains(t, said(a.deliver(t, captured).Decision), "It was told of before.")
+	testkit.Equal(t, "commands that wait", len(testkit.Must(a.queue.Due(t.Context(), time.Now().Add(time.Hour), 9))(t)), 0)
+}
+
+// Where each app of a repository has a hook of its own, each is asked by its own; a command that names one is that
+// one's.
+func TestCommandsByHooksOfApps(t *testing.T) {
+	t.Parallel()
+	a, _ := newAsker(t)
+	a.follow("zoo", "shop")
+	hooked := map[string]string{"hook-a": "hooked", "hook-b": "zoo"}
+	a.Update(func(tx *store.Tx) error {
+		for hook, app := range hooked {
+			if err := tx.CreateHook(t.Context(), landfall.Hook{ID: hook, App: app, Secret: "s"}, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	told := func(hook, words string, id int64) string {
+		event := a.comment(words, id)
+		event.Delivery.Hook, event.Secret = hook, "s"
+		event.Repository.URLs = []string{"https://github.com/harbor/shop"}
+		return a.deliver(t, event).Decision
+	}
+	testkit.Contains(t, said(told("hook-b", "retry hooked", 1)), "It is for the app hooked, whose own hook tells of it.")
+	for _, hook := range []string{"hook-a", "hook-b"} {
+		testkit.Contains(t, said(told(hook, "cancel", 2)), "waits until GitHub says")
+	}
+	testkit.Contains(t, said(told("hook-a", "retry hooked", 1)), "waits until GitHub says")
+	var apps []string
+	for _, c := range testkit.Must(a.queue.Due(t.Context(), time.Now().Add(time.Hour), 9))(t) {
+		for _, app := range c.Apps {
+			apps = append(apps, app.ID)
+		}
+	}
+	testkit.Same(t, "apps that are asked", apps, []string{"hooked", "zoo", "hooked"})
+}
+
 // One comment is one command, whatever the number of hooks that tell of it; too many at once, and those that nobody can
 // answer, are not kept.
 func TestCommandsThatDoNotWait(t *testing.T) {

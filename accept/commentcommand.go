@@ -67,6 +67,23 @@ func named(apps []landfall.App, command landfall.Command) []landfall.App {
 	return apps[max(i, 0):][:1]
 }
 
+// ofAnotherHook returns the app of the same repository that a command in a comment names, if the hook that told of it
+// is not for that one; empty otherwise.
+func ofAnotherHook(ctx context.Context, tx *store.Tx, apps []landfall.App, command landfall.Command) (string, error) {
+	if command.Kind != landfall.CommentCommand {
+		return "", nil
+	}
+	c, _ := parseComment(command) // what is no command names no app
+	if c.app == "" || slices.ContainsFunc(apps, func(app landfall.App) bool { return app.Name == c.app }) {
+		return "", nil
+	}
+	other, err := tx.AppByName(ctx, c.app)
+	if err != nil || !other.Deleted.IsZero() || other.GitHub.ID != command.Repository.ID {
+		return "", landfall.Ignore(err, landfall.NotFound)
+	}
+	return other.Name, nil
+}
+
 // doComment obeys a command in a comment.
 func (acceptor *Acceptor) doComment(ctx context.Context, tx *store.Tx, app landfall.App, command landfall.Command,
 	permission landfall.Permission) (answer string, err error) {

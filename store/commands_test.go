@@ -73,4 +73,18 @@ func testCommands(t *testing.T, open opener) {
 	testkit.Same(t, "of another pull request", len(testkit.Must(db.CommandsOf(ctx, shop, 13))(t)), 1)
 	_, err := db.Command(ctx, 4)
 	testkit.Kind(t, "without an answer", err, landfall.NotFound)
+
+	// The command of a comment is for each app once.
+	var taken []bool
+	for _, of := range []struct {
+		comment int64
+		app     string
+	}{{1, "a"}, {1, "b"}, {1, "a"}, {2, "a"}} {
+		update(t, db, func(tx *store.Tx) error {
+			app := landfall.App{Name: of.app, GitHub: shop}
+			taken = append(taken, testkit.Must(tx.TakeComment(ctx, app, of.comment))(t))
+			return nil
+		})
+	}
+	testkit.Same(t, "taken", taken, []bool{true, true, false, true})
 }
