@@ -19,6 +19,7 @@ type Commands interface {
 
 	// Obey does what a command asks for if its sender's permission allows that, else it refuses; and it records that. The
 	// permission is empty when GitHub did not say it in time. A command that was obeyed before changes nothing.
+	// Unavailable when it cannot be obeyed now.
 	Obey(ctx context.Context, command landfall.Command, permission landfall.Permission) error
 
 	// Reacted records that nothing more is to be sent about a command, and why not when there is a problem.
@@ -48,7 +49,7 @@ func (s *Sender) flushCommand(ctx context.Context) (bool, error) {
 func (s *Sender) obey(ctx context.Context, command landfall.Command) error {
 	end := command.Received.Add(landfall.CommandLife)
 	if !s.Now().Before(end) {
-		return s.Commands.Obey(ctx, command, "")
+		return s.obeyAs(ctx, command, "")
 	}
 	if command.Kind == landfall.UnlabelCommand {
 		return s.unlabel(ctx, command, end)
@@ -63,10 +64,10 @@ func (s *Sender) obey(ctx context.Context, command landfall.Command) error {
 	switch log := s.commandLog(command); {
 	case v.problem == "":
 		log.Info("permission received", "permission", permission)
-		return s.Commands.Obey(ctx, command, permission)
+		return s.obeyAs(ctx, command, permission)
 	case v.drop:
 		log.Warn("permission refused", "problem", v.problem)
-		return s.Commands.Obey(ctx, command, landfall.PermissionNone)
+		return s.obeyAs(ctx, command, landfall.PermissionNone)
 	default:
 		if v.at.After(end) {
 			v.at = end
@@ -74,6 +75,19 @@ func (s *Sender) obey(ctx context.Context, command landfall.Command) error {
 		log.Warn("command postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
 		return s.Commands.Postpone(ctx, command, v.at, v.problem)
 	}
+}
+
+// obeyAgain is when a command is tried again that cannot be obeyed now.
+const obeyAgain = time.Minute
+
+// obeyAs has a command obeyed. One that cannot be obeyed now waits, and holds back nothing else.
+func (s *Sender) obeyAs(ctx context.Context, command landfall.Command, permission landfall.Permission) error {
+	err := s.Commands.Obey(ctx, command, permission)
+	if !landfall.Is(err, landfall.Unavailable) {
+		return err
+	}
+	s.commandLog(command).Warn("command postponed", "error", err)
+	return s.Commands.Postpone(ctx, command, s.Now().Add(obeyAgain), "It cannot be obeyed now; it is tried again.")
 }
 
 // react sends the reaction that a command has.

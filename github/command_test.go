@@ -14,6 +14,7 @@ import (
 type commands struct {
 	all  []landfall.Command
 	said []landfall.Permission // what GitHub said, for each that was obeyed
+	down map[int64]bool        // those that cannot be obeyed now
 }
 
 func (c *commands) Due(_ context.Context, now time.Time, limit int) ([]landfall.Command, error) {
@@ -27,6 +28,9 @@ func (c *commands) Due(_ context.Context, now time.Time, limit int) ([]landfall.
 }
 
 func (c *commands) Obey(_ context.Context, command landfall.Command, permission landfall.Permission) error {
+	if c.down[command.ID] {
+		return &landfall.Error{Kind: landfall.Unavailable, Message: "what it needs is down"}
+	}
 	c.said = append(c.said, permission)
 	is := &c.all[command.ID]
 	is.Obeyed, is.Attempts, is.Reaction = true, 0, landfall.ReactionRefused
@@ -153,6 +157,29 @@ func TestCommandsWaitForGitHub(t *testing.T) {
 	}
 	if queue.all[0].Reaction != "" {
 		t.Errorf("got %+v, want that its reaction is given up too", queue.all[0])
+	}
+}
+
+// A command that cannot be obeyed now holds back neither other commands nor what comes after commands.
+func TestCommandThatCannotBeObeyedNow(t *testing.T) {
+	t.Parallel()
+	b, queue := commanded(t, 7, 8)
+	b.server.Permit("harbor/shop", 7, "write")
+	b.server.Permit("harbor/shop", 8, "read")
+	b.comments.want(12, landfall.PullRequestReport{Apps: []landfall.AppReport{{App: "shop"}}})
+	queue.down = map[int64]bool{0: true}
+	b.flush(t)
+	if len(queue.said) != 1 || queue.said[0] != landfall.PermissionRead || queue.all[0].Problem == "" {
+		t.Errorf("got %q and %+v, want the second one obeyed, and the first one waiting", queue.said, queue.all[0])
+	}
+	if got := b.server.Comments("harbor/shop", 12); len(got) != 3 {
+		t.Errorf("got the comments %+v, want ours, too", got)
+	}
+	queue.down = nil
+	_ = b.clock.Wait(t.Context(), time.Minute)
+	b.flush(t)
+	if len(queue.said) != 2 || queue.said[1] != landfall.PermissionWrite {
+		t.Errorf("got %q, want both obeyed", queue.said)
 	}
 }
 
