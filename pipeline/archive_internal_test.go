@@ -61,7 +61,7 @@ func TestPlansForgetNoBuild(t *testing.T) {
 		return err
 	})
 	for _, dry := range []bool{true, false} {
-		a := &attempt{Pipeline: b.pipeline, app: b.app, dry: dry, outputs: map[landfall.Digest]string{}}
+		a := &attempt{Pipeline: b.pipeline, app: b.app, dry: dry, here: true, outputs: map[landfall.Digest]string{}}
 		files, err := a.cachedBuild(t.Context(), key)
 		if _, lost := db.Build(t.Context(), b.app.ID, key); files != nil || err != nil || (lost == nil) != dry {
 			t.Errorf("a plan: %t: got %v, %v; then the record: %v", dry, files, err, lost)

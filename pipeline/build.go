@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -267,8 +268,8 @@ func (a *attempt) forgetBuild(ctx context.Context, key landfall.Digest) error {
 	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, a.app.ID, key) })
 }
 
-// cachedBuild returns the recorded output of a build whose bytes still exist; nil when there is none. After a failure
-// of the run every byte is checked, because the output may be the cause.
+// cachedBuild returns the recorded output of a build whose bytes still exist, or are on another machine; nil when there
+// is none. After a failure of the run every byte is checked, because the output may be the cause.
 func (a *attempt) cachedBuild(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
 	data, err := a.DB.Build(ctx, a.app.ID, key)
 	if err != nil {
@@ -279,6 +280,9 @@ func (a *attempt) cachedBuild(ctx context.Context, key landfall.Digest) ([]landf
 		return nil, err
 	}
 	folder := a.holdBuild(kept.Folder)
+	if a.isElsewhere(folder) {
+		return kept.Files, nil
+	}
 	for _, f := range kept.Files {
 		at := filepath.Join(folder, filepath.FromSlash(f.Path))
 		if !isStored(f, at, a.run.Attempt > 1) {
@@ -290,6 +294,16 @@ func (a *attempt) cachedBuild(ctx context.Context, key landfall.Digest) ([]landf
 		a.outputs[f.Digest] = at
 	}
 	return kept.Files, nil
+}
+
+// isElsewhere reports whether the output of a build is on another machine, or gone, and may be enough without its
+// bytes: the digests say whether there is a new version of anything.
+func (a *attempt) isElsewhere(folder string) bool {
+	if a.dry || a.here || a.run.Attempt > 1 {
+		return false
+	}
+	_, err := os.Lstat(folder)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // isStored reports whether a build output lies at a path, by its size or by its digest.
@@ -469,10 +483,18 @@ func digestPath(name string) (landfall.Digest, error) {
 	return digestFile(f)
 }
 
+// errElsewhere is the error when a build output that is on another machine is read.
+var errElsewhere = landfall.Errorf("pipeline.build", landfall.Unavailable,
+	"the output of a build is on another machine")
+
 // openOutput opens a build output. Whoever stores it compares it with its digest; cachedBuild says what happens when it
 // is damaged.
 func (a *attempt) openOutput(f landfall.File) (io.ReadCloser, error) {
-	return os.Open(filepath.Clean(a.outputs[f.Digest]))
+	at, ok := a.outputs[f.Digest]
+	if !ok {
+		return nil, errElsewhere
+	}
+	return os.Open(filepath.Clean(at))
 }
 
 // logWriter makes lines of the run's log from what a command prints, and writes a few at a time.

@@ -83,7 +83,8 @@ type attempt struct {
 	log          []string         // lines that the next transaction stores
 	hide         *secret.Redactor // removes the app's secrets from all texts about the run
 	stats        landfall.RunStats
-	outputs      map[landfall.Digest]string // where the files of builds are
+	outputs      map[landfall.Digest]string // where the files of builds are; those on another machine are missing
+	here         bool                       // builds are run whose files are on another machine
 	buildFolders []string                   // the folders of the builds in which they are
 	dry          bool                       // it only plans: nothing about its run is stored
 	dryOutputs   []string                   // the folders of outputs that nothing records
@@ -159,15 +160,13 @@ func (a *attempt) steps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := step(ctx, a, landfall.StepPlan, longLimit, s.plan)
-	if err != nil {
-		return err
+	before := a.stats
+	k, err := s.make(ctx)
+	if errors.Is(err, errElsewhere) {
+		a.logf("what was built before is on another machine, and is needed")
+		a.here, a.stats = true, before
+		k, err = s.make(ctx)
 	}
-	b, err := step(ctx, a, landfall.StepBuild, longLimit, p.build)
-	if err != nil {
-		return err
-	}
-	k, err := step(ctx, a, landfall.StepUpload, longLimit, b.upload)
 	if err != nil {
 		return err
 	}
@@ -176,6 +175,20 @@ func (a *attempt) steps(ctx context.Context) error {
 	}
 	a.swap(ctx)
 	return nil
+}
+
+// make goes through the steps from the plan to what is stored. errElsewhere when it needs files that a build made on
+// another machine.
+func (s source) make(ctx context.Context) (storedPlan, error) {
+	p, err := step(ctx, s.attempt, landfall.StepPlan, longLimit, s.plan)
+	if err != nil {
+		return storedPlan{}, err
+	}
+	b, err := step(ctx, s.attempt, landfall.StepBuild, longLimit, p.build)
+	if err != nil {
+		return storedPlan{}, err
+	}
+	return step(ctx, s.attempt, landfall.StepUpload, longLimit, b.upload)
 }
 
 // step does one step of the pipeline after accept, and returns its result.
