@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/connect"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
@@ -120,7 +121,7 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
-	asApp := atGitHub(in.Body.Repository)
+	asApp := connect.IsName(in.Body.Repository)
 	if asApp {
 		if in.Body.Username != "" || in.Body.Password != "" {
 			return nil, landfall.Errorf("api", landfall.Invalid,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,6 +18,8 @@ import (
 func (a *api) registerGitHub(h huma.API) {
 	register(h, administering("show-github", http.MethodGet, "/github",
 		"The GitHub App that is connected, where it is installed, and what hinders it"), a.showGitHub)
+	register(h, administering("list-github-repositories", http.MethodGet, "/github/repositories",
+		"The repositories that the installations of the GitHub App see"), a.listGitHubRepositories)
 	register(h, administering("begin-github-connection", http.MethodPost, "/github/connections",
 		"Begin to connect a GitHub App: a person opens the page in the answer").answering(http.StatusCreated).
 		making("{id}"), a.beginGitHub)
@@ -155,11 +156,6 @@ func (a *api) disconnectGitHub(ctx context.Context, _ *struct{}) (*body[client.G
 	}
 	return answer(*gitHubAppOf(app), nil)
 }
-
-var ownerAndName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}$`)
-
-// atGitHub reports whether a repository is named as OWNER/NAME, and not by its clone address.
-func atGitHub(repository string) bool { return ownerAndName.MatchString(repository) }
 
 // appAtGitHub is an app whose repository is reached as the GitHub App.
 func (a *api) appAtGitHub(ctx context.Context, app landfall.App) (client.App, error) {

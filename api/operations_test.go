@@ -333,6 +333,7 @@ func rows() []row {
 		{id: "delete-token", scope: admin, bound: hidden, status: gone, with: "token=invoke", lost: []string{"token"},
 			other: hidden},
 		{id: "show-github", scope: admin, bound: refused, says: `"slug":"landfall-of-the-test"`},
+		{id: "list-github-repositories", scope: admin, bound: refused, query: "?filter=tide", says: `"items":[]`},
 		{id: "begin-github-connection", scope: admin, bound: refused, status: created, body: `{"organization":"harbor"}`,
 			says: `"state":"waiting"`},
 		{id: "show-github-connection", scope: admin, bound: refused, with: "id=CONNECTION", says: `"state":"waiting"`,

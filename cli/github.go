@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ func (c *Call) gitHubCommand() *cobra.Command {
 			func(ctx context.Context, cl *client.Client, _ Operands) error {
 				return ask(ctx, cl, http.MethodGet, "/github", nil, c.showGitHub)
 			}),
+		c.gitHubRepositories(),
 		c.get("disconnect", "Forget the GitHub App with its key and its secrets", "landfall github disconnect",
 			func(ctx context.Context, cl *client.Client, _ Operands) error {
 				return ask(ctx, cl, http.MethodDelete, "/github/app", nil, func(app client.GitHubApp) error {
@@ -30,6 +32,34 @@ func (c *Call) gitHubCommand() *cobra.Command {
 				})
 			}),
 	)
+}
+
+func (c *Call) gitHubRepositories() *cobra.Command {
+	var filter string
+	cmd := c.get("repositories", "List the repositories that the GitHub App sees",
+		"landfall github repositories --filter shop\nlandfall github repositories -o json",
+		func(ctx context.Context, cl *client.Client, _ Operands) error {
+			path := "/github/repositories?" + url.Values{"filter": {filter}, "limit": {"1000"}}.Encode()
+			return ask(ctx, cl, http.MethodGet, path, nil, func(all client.GitHubRepositories) error {
+				for _, problem := range all.Problems {
+					fmt.Fprintln(c.Stderr, "Note: "+printable(problem))
+				}
+				if all.More || all.Found > len(all.Items) {
+					fmt.Fprintln(c.Stderr, "Note: the App sees more repositories than these.")
+				}
+				return c.Print(all, func(t *Table) {
+					t.Row("REPOSITORY", "APPS")
+					for _, r := range all.Items {
+						t.Row(r.Name, strings.Join(r.Apps, " "))
+					}
+				})
+			})
+		})
+	cmd.Long = `List the repositories that the GitHub App sees, and the apps that are made of them.
+
+landfall app create NAME --repo OWNER/NAME makes another one. The page /github/repositories does the same.`
+	cmd.Flags().StringVar(&filter, "filter", "", "only those with this in OWNER/NAME")
+	return cmd
 }
 
 // connectEvery is how often it is asked what became of a connection.

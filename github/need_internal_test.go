@@ -31,7 +31,7 @@ func TestPermissionsAreNeeded(t *testing.T) {
 			t.Errorf("docs/github.md says %q of %s:%s, want that without it %s", line, p.Name, p.Level, without)
 		}
 	}
-	for _, n := range needs() {
+	for _, n := range append(needs(), listNeed()) {
 		if granted := asked[n.permission]; granted != n.level && granted != "write" {
 			t.Errorf("%s needs %s:%s, and the App asks for %q", n.request, n.permission, n.level, granted)
 		}

@@ -32,6 +32,8 @@ type Credentials struct {
 type Tokens struct {
 	Credentials
 
+	Pace *Pace // for all requests with these tokens
+
 	client *gogithub.Client // its requests have credentials of these tokens
 
 	mu            sync.Mutex
@@ -57,7 +59,7 @@ const (
 // NewTokens returns tokens for the API at baseURL, which is asked through client. Invalid when that is no address of an
 // API.
 func NewTokens(baseURL string, from Credentials, client *http.Client) (*Tokens, error) {
-	t, own := &Tokens{Credentials: from}, *client
+	t, own := &Tokens{Credentials: from, Pace: newPace()}, *client
 	c, err := newClient(baseURL, &own, func(api *url.URL) http.RoundTripper {
 		return &tokenTransport{next: client.Transport, api: api, tokens: t}
 	})
@@ -179,7 +181,7 @@ func (t *Tokens) issue(ctx context.Context, app App, repository string, needed n
 	return k, nil
 }
 
-// issueAt asks an installation for a token.
+// issueAt asks an installation for a token; without a repository, for all that the installation sees.
 func (t *Tokens) issueAt(ctx context.Context, id int64, repository string, needed need) (kept, *gogithub.Response,
 	error) {
 	_, name, _ := strings.Cut(repository, "/")
@@ -192,8 +194,11 @@ func (t *Tokens) issueAt(ctx context.Context, id int64, repository string, neede
 		Token   string    `json:"token"`
 		Expires time.Time `json:"expires_at"`
 	}
-	response, err := t.do(ctx, http.MethodPost, "app/installations/"+strconv.FormatInt(id, 10)+"/access_tokens",
-		map[string]any{"repositories": []string{plain}, "permissions": map[string]string{needed.permission: needed.level}},
+	asked := map[string]any{"permissions": map[string]string{needed.permission: needed.level}}
+	if plain != "" {
+		asked["repositories"] = []string{plain}
+	}
+	response, err := t.do(ctx, http.MethodPost, "app/installations/"+strconv.FormatInt(id, 10)+"/access_tokens", asked,
 		&got)
 	return kept{Token(got.Token), now, got.Expires}, response, err
 }
@@ -289,14 +294,14 @@ type tokenTransport struct {
 	tokens *Tokens
 }
 
-// RoundTrip implements http.RoundTripper. An answer to an older token that it may not do this is not believed: the
-// request is sent again, once, with a new one.
+// RoundTrip implements http.RoundTripper. A request that has its token goes as it is. An answer to an older token that
+// it may not do this is not believed: the request is sent again, once, with a new one.
 func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	next := t.next
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	if !sameHost(r.URL, t.api) {
+	if !sameHost(r.URL, t.api) || r.Header.Get("Authorization") != "" {
 		return next.RoundTrip(r)
 	}
 	answer, old, err := t.send(next, r, false)

@@ -195,7 +195,7 @@ func newSender(s *shared, acceptor *accept.Acceptor, connection *connect.Connect
 	return &github.Sender{
 		Client: connection.Tokens().Client(), AppLogin: connection.Login, URL: s.config.URL.String(), Now: time.Now,
 		Logger: s.logger, Allowed: s.owns, Tracer: s.tracer, Outbox: runs.Outbox{Outbox: outbox, Runs: all},
-		Comments: comments, DropOvertaken: outbox.DropOvertaken, Pace: github.NewPace(),
+		Comments: comments, DropOvertaken: outbox.DropOvertaken, Pace: connection.Tokens().Pace,
 		Commands:    accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
 		Deployments: deployments, Refusals: store.Refusals{DB: s.db},
 		Checks: runs.Checks{Checks: store.NewChecks(s.db), Runs: all},

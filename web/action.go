@@ -30,12 +30,14 @@ func actions() map[string]action {
 			"network, and gets a release that never becomes live. Read what it changes before: its code will run here."),
 			doRun("/approve?via=page")},
 		"/runs/:id/decline": {confirmDecline, decline},
+		newAppPath:          {askNewApp, makeApp},
 	}
 }
 
 // notices are what a page says after something was done.
 func notices() map[string]string {
 	return map[string]string{
+		"made":     "The app is there. Its releases stand here once its repository is pushed to.",
 		"promoted": "The release is live now.",
 		"rollback": "Live went back, and is held there.",
 		"held":     "Live is held where it is.",

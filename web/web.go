@@ -86,6 +86,7 @@ func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 	post(connect.Path+"/connect", s.doing(action{do: beginGitHub}))
 	get(connect.BeginPath+":id", s.showing(connectGitHub))
 	get(connect.FinishPath, s.showing(connectedGitHub))
+	get(repositoriesPath, s.showing(repositories))
 	for path, a := range actions() {
 		get(path, s.showing(a.confirm))
 		post(path, s.doing(a))

@@ -38,6 +38,23 @@ type GitHubProblem struct {
 	Since      time.Time `json:"since,omitzero"`
 }
 
+// GitHubRepositories are those that the installations of the App see.
+type GitHubRepositories struct {
+	Items    []GitHubRepository `json:"items" nullable:"false" doc:"by name, at most as many as asked for"`
+	Found    int                `json:"found" doc:"how many fit the filter"`
+	More     bool               `json:"more" doc:"whether the App sees more repositories than were looked through"`
+	Problems []string           `json:"problems" nullable:"false" doc:"a sentence for each installation whose repositories are missing"`
+}
+
+// GitHubRepository is one that an installation of the App sees.
+type GitHubRepository struct {
+	ID       int64    `json:"id"`
+	Name     string   `json:"name" doc:"owner/name"`
+	Private  bool     `json:"private"`
+	Archived bool     `json:"archived"`
+	Apps     []string `json:"apps" nullable:"false" doc:"the apps whose repository it is"`
+}
+
 // NewGitHubConnection asks for the connection with a GitHub App that is still to be made.
 type NewGitHubConnection struct {
 	Organization string `json:"organization,omitempty" doc:"that will own the App; absent: the account of who makes it"`

@@ -63,6 +63,8 @@ func TestConnectGitHub(t *testing.T) {
 		}
 	}
 
+	t.Run("repositories", func(t *testing.T) { tellRepositories(t, w.In(t), id, mono) })
+
 	t.Run("the App's secret alone", func(t *testing.T) {
 		w := w.In(t)
 		_, push := shop.Release("two")
@@ -120,6 +122,7 @@ func TestConnectGitHub(t *testing.T) {
 		// N-044: a wrong App key
 		forge.WantEnds(t, w, "shop", six, landfall.RunError, "does not accept the key")
 		testkit.Contains(t, site.Told{w.Landfall("github", "show")}, "does not accept the key")
+		testkit.Contains(t, site.Told{w.ReadAs(w.URL + "/github/repositories").Body}, "does not accept the key", "Filter")
 	})
 
 	// S12: neither a token nor the App's secrets are in the log
@@ -134,6 +137,7 @@ func TestConnectGitHub(t *testing.T) {
 		hook := w.AppHook()
 		out := w.Landfall("github", "disconnect")
 		testkit.Contains(t, site.Told{out}, "still exists at GitHub")
+		testkit.Contains(t, site.Told{w.ReadAs(w.URL + "/github/repositories").Body}, "no GitHub App is connected")
 		_, push := shop.Release("seven")
 		got := w.Deliver(hook, push)
 		// S35: the App's deliveries do not count any more
