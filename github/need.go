@@ -69,21 +69,46 @@ func needs() []need {
 	}
 }
 
-// needOf returns the repository, as owner/name, that a request is about, and the permission that it needs; false when
-// the request is none of those that we send.
+// needOf returns the repository that a request is about, as repositoryOf does, and the permission that it needs; false
+// when the request is none of those that we send.
 func needOf(method, requested string) (repository string, n need, known bool) {
-	parts := strings.SplitN(strings.TrimPrefix(requested, "/"), "/", 4)
-	if len(parts) < 3 || parts[0] != "repos" {
+	repository, rest, ok := repositoryOf(requested)
+	if !ok {
 		return "", need{}, false
 	}
-	rest := ""
-	if len(parts) == 4 {
-		rest = " " + parts[3]
+	if rest != "" {
+		rest = " " + rest
 	}
 	for _, n := range needs() {
 		if ok, _ := path.Match(n.request, method+rest); ok {
-			return parts[1] + "/" + parts[2], n, true
+			return repository, n, true
 		}
 	}
 	return "", need{}, false
+}
+
+// repositoryOf returns the repository that a path is about, and what follows in the path. It is owner/name, or the ID
+// alone: to that GitHub leads who asks for a repository by an old name.
+func repositoryOf(requested string) (repository, rest string, ok bool) {
+	parts := strings.SplitN(strings.TrimPrefix(requested, "/"), "/", 4)
+	switch {
+	case parts[0] == "repos" && len(parts) > 2:
+		return parts[1] + "/" + parts[2], strings.Join(parts[3:], ""), true
+	case parts[0] == "repositories" && len(parts) > 1 && isID(parts[1]):
+		return parts[1], strings.Join(parts[2:], "/"), true
+	}
+	return "", "", false
+}
+
+// isID reports whether a repository that repositoryOf returned is an ID.
+func isID(repository string) bool {
+	return strings.Trim(repository, "0123456789") == "" && repository != ""
+}
+
+// pathTo returns the path of a repository that repositoryOf returned.
+func pathTo(repository string) string {
+	if isID(repository) {
+		return "repositories/" + repository
+	}
+	return "repos/" + repository
 }

@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -38,7 +39,7 @@ type Tokens struct {
 
 	mu            sync.Mutex
 	kept          map[string]kept
-	installations map[string]int64 // by owner/name in lower case
+	installations map[string]int64 // by the repository, as repositoryOf has it, in lower case
 }
 
 // kept is an installation token.
@@ -121,8 +122,8 @@ func (t *Tokens) forRequest(ctx context.Context, method, path string, anew bool)
 }
 
 func isInstallationPath(path string) bool {
-	parts := strings.Split(path, "/")
-	return len(parts) == 5 && parts[1] == "repos" && parts[4] == "installation"
+	_, rest, ok := repositoryOf(path)
+	return ok && rest == "installation"
 }
 
 // installation returns a token for a repository that is not older than an age, and whether it was issued before.
@@ -162,11 +163,11 @@ func (t *Tokens) installation(ctx context.Context, app App, repository string, n
 
 // issue asks GitHub for a token. An installation that is known from before may be gone, and another one there.
 func (t *Tokens) issue(ctx context.Context, app App, repository string, needed need) (kept, error) {
-	id, old, err := t.installationOf(ctx, app, repository)
+	id, named, old, err := t.installationOf(ctx, app, repository)
 	if err != nil {
 		return kept{}, err
 	}
-	k, response, err := t.issueAt(ctx, id, repository, needed)
+	k, response, err := t.issueAt(ctx, id, named, needed)
 	if err != nil {
 		t.mu.Lock()
 		delete(t.installations, strings.ToLower(repository))
@@ -195,7 +196,10 @@ func (t *Tokens) issueAt(ctx context.Context, id int64, repository string, neede
 		Expires time.Time `json:"expires_at"`
 	}
 	asked := map[string]any{"permissions": map[string]string{needed.permission: needed.level}}
-	if plain != "" {
+	switch {
+	case isID(repository):
+		asked["repository_ids"] = []json.Number{json.Number(repository)}
+	case repository != "":
 		asked["repositories"] = []string{plain}
 	}
 	response, err := t.do(ctx, http.MethodPost, "app/installations/"+strconv.FormatInt(id, 10)+"/access_tokens", asked,
@@ -203,21 +207,26 @@ func (t *Tokens) issueAt(ctx context.Context, id int64, repository string, neede
 	return kept{Token(got.Token), now, got.Expires}, response, err
 }
 
-// installationOf returns the installation of the App that has a repository, and whether that is known from before.
-func (t *Tokens) installationOf(ctx context.Context, app App, repository string) (id int64, old bool, err error) {
+// installationOf returns the installation of the App that has a repository, what a token names that by, and whether the
+// installation is known from before. A token does not know a repository by an old name: it is named by its ID then.
+func (t *Tokens) installationOf(ctx context.Context, app App, repository string) (id int64, named string, old bool,
+	err error) {
 	key := strings.ToLower(repository)
 	t.mu.Lock()
 	id = t.installations[key]
 	t.mu.Unlock()
 	if id != 0 {
-		return id, true, nil
+		return id, repository, true, nil
 	}
 	var got struct {
 		ID int64 `json:"id"`
 	}
-	response, err := t.do(ctx, http.MethodGet, "repos/"+repository+"/installation", nil, &got)
+	response, err := t.do(ctx, http.MethodGet, pathTo(repository)+"/installation", nil, &got)
 	if err != nil {
-		return 0, false, refusalOf(app, repository, need{}, response, err)
+		return 0, "", false, refusalOf(app, repository, need{}, response, err)
+	}
+	if led, _, ok := repositoryOf(t.pathOf(response.Request.URL)); ok && isID(led) {
+		return got.ID, led, false, nil // until another repository has the name
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,7 +234,12 @@ func (t *Tokens) installationOf(ctx context.Context, app App, repository string)
 		t.installations = map[string]int64{}
 	}
 	t.installations[key] = got.ID
-	return got.ID, false, nil
+	return got.ID, repository, false, nil
+}
+
+// pathOf returns the path of an address of the API, from the API's base address on.
+func (t *Tokens) pathOf(u *url.URL) string {
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(u.EscapedPath(), t.client.BaseURL.EscapedPath()), "/")
 }
 
 func (t *Tokens) do(ctx context.Context, method, path string, body, into any) (*gogithub.Response, error) {
@@ -266,6 +280,9 @@ func refusalOf(app App, repository string, needed need, response *gogithub.Respo
 	message := ""
 	if answer, ok := errors.AsType[*gogithub.ErrorResponse](err); ok {
 		message = answer.Message
+	}
+	if isID(repository) {
+		repository = "the repository " + repository
 	}
 	switch {
 	case response.StatusCode == http.StatusUnauthorized && strings.Contains(message, "claim"):
@@ -321,8 +338,7 @@ func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // send sends a request with its token, and reports whether that was issued for an earlier request.
 func (t *tokenTransport) send(next http.RoundTripper, r *http.Request, anew bool) (*http.Response, bool, error) {
-	path := "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), t.api.EscapedPath()), "/")
-	token, old, err := t.tokens.forRequest(r.Context(), r.Method, path, anew)
+	token, old, err := t.tokens.forRequest(r.Context(), r.Method, t.tokens.pathOf(r.URL), anew)
 	if err != nil && r.Body != nil {
 		r.Body.Close()
 	}

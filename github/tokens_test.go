@@ -370,3 +370,42 @@ func TestAppLacksDeployments(t *testing.T) {
 		t.Errorf("got the statuses %+v, want the one that is owed", got)
 	}
 }
+
+// A repository that was given another name of which we never heard is reached all the same: GitHub leads from the old
+// name to its ID.
+func TestRenamedRepository(t *testing.T) {
+	t.Parallel()
+	c := connect(t)
+	c.api.Rename("harbor/shop", "harbor/market")
+	for range 2 {
+		// L-019: a rename is followed by id
+		if _, err := c.status("shop"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.api.Statuses(commitA); len(got) != 2 || got[0].Repository != "harbor/market" {
+		t.Errorf("got the statuses %+v, want two of harbor/market", got)
+	}
+	if _, _, err := c.client.Repositories.Get(t.Context(), "harbor", "shop"); err != nil {
+		t.Error(err)
+	}
+	content, err := c.tokens.Contents(t.Context(), landfall.GitHubRepository{Owner: "harbor", Name: "shop"})
+	if err != nil || !c.api.Admits("harbor/market", string(content)) || c.api.Admits("harbor/mono", string(content)) {
+		t.Errorf("the token for the content (%v) is not for this one repository", err)
+	}
+	for _, token := range c.api.Tokens() {
+		// S33: a token is for the one repository, by its ID, too
+		if len(token.Repositories) != 1 || token.Repositories[0] != "harbor/market" {
+			t.Errorf("got a token for %q", token.Repositories)
+		}
+	}
+	c.api.Change(c.installation, func(i *githubtest.Installation) { i.Repositories = map[string]int64{"harbor/shop": 3} })
+	c.app.Changed = time.Now()
+	if _, err := c.status("shop"); err != nil {
+		t.Fatal(err)
+	}
+	got := c.api.Statuses(commitA)
+	if last := got[len(got)-1]; last.Repository != "harbor/shop" {
+		t.Errorf("a status is of %s, want of the other repository that has the name now", last.Repository)
+	}
+}

@@ -463,7 +463,11 @@ func (s *Server) convert(c call) reply {
 // example returns a copy of what GitHub's documentation has as a successful answer to a call.
 func example(c call, status int) map[string]any {
 	content := c.Route.Operation.Responses.Status(status).Value.Content["application/json"]
-	value := content.Examples["default"].Value.Value
+	named := content.Examples["default"]
+	if named == nil {
+		named = content.Examples["default-response"]
+	}
+	value := named.Value.Value
 	if list, ok := value.([]any); ok {
 		value = list[0]
 	}

@@ -55,6 +55,7 @@ func resources() map[string]func(*Server, call) reply {
 		deploymentResources(),
 		appResources(),
 		checkResources(),
+		repositoryResources(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -48,6 +48,7 @@ type Server struct {
 	deployments deployments
 	apps        apps
 	checks      []CheckRun
+	renamed     map[string]int64 // old names of repositories (owner/name in lower case), and their IDs
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
@@ -93,7 +94,7 @@ func (s *Server) Problems() []string {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.register(w, r) {
+	if s.register(w, r) || s.locate(w, r) {
 		return
 	}
 	fault := s.count()
