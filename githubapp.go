@@ -13,6 +13,7 @@ type GitHubApp struct {
 	Sealed  []byte // its key and its secrets
 	Created time.Time
 	Changed time.Time // when GitHub last told that one of its installations changed
+	Heard   time.Time // what GitHub delivered before needs nothing any more; zero: it was not looked yet
 }
 
 // GitHubConnection is a GitHub App that somebody is about to make. It waits while it has neither an App nor a problem.

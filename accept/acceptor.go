@@ -33,7 +33,8 @@ type Acceptor struct {
 
 	packer packer
 
-	Hooks *Hooks // what looks after webhooks at a forge; nil: nothing does
+	Hooks   *Hooks   // what looks after webhooks at a forge; nil: nothing does
+	AppHook *AppHook // the same for that of the GitHub App
 }
 
 // TopicPlace is the topic of the jobs that find out where a reference is. The job has an app's ID and a reference, with

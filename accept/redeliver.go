@@ -34,7 +34,8 @@ func (l *hookLook) recover(ctx context.Context) error {
 	if l.state.Since.After(since) {
 		since = l.state.Since
 	}
-	failed, refused, err := l.failed(ctx, l.own.ID, l.state.Repository, l.state.ID, since)
+	sent := attempts{l.Acceptor, l.Deliveries, l.own.ID, l.state.Repository, l.state.ID}
+	failed, refused, err := sent.failed(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (l *hookLook) recover(ctx context.Context) error {
 	if l.state.Since = now.Add(-clockSkew); len(failed) > 0 {
 		l.state.Since = failed[0].At
 	}
-	if err := l.ask(ctx, l.own.ID, l.state.Repository, l.state.ID, failed); err != nil {
+	if err := sent.again(ctx, failed); err != nil {
 		return err
 	}
 	l.listed.Store(l.app.ID, now)
@@ -68,11 +69,21 @@ func (r WebhookReceiver) recordRecovered(ctx context.Context, tx *store.Tx, d *l
 	return nil
 }
 
-// failed returns the attempts at deliveries to a hook after which an event that matters was not accepted, oldest first,
-// and when the last one was refused for its signature.
-func (h *Hooks) failed(ctx context.Context, hook string, of landfall.GitHubRepository, id int64,
-	since time.Time) (failed []landfall.ForgeDelivery, refused time.Time, err error) {
-	all, err := h.Deliveries.Deliveries(ctx, of, id, since)
+// attempts are those of a forge at delivering to one webhook.
+type attempts struct {
+	*Acceptor
+
+	at   ForgeDeliveries
+	hook string                    // as deliveries are recorded
+	of   landfall.GitHubRepository // whose webhook it is; without a name: the App's
+	id   int64                     // of a repository's webhook, at the forge
+}
+
+// failed returns the attempts since a time after which an event that matters was not accepted, oldest first, and when
+// the last one was refused for its signature.
+func (a attempts) failed(ctx context.Context, since time.Time) (failed []landfall.ForgeDelivery, refused time.Time,
+	err error) {
+	all, err := a.at.Deliveries(ctx, a.of, a.id, since)
 	if err != nil {
 		return nil, refused, err
 	}
@@ -88,7 +99,7 @@ func (h *Hooks) failed(ctx context.Context, hook string, of landfall.GitHubRepos
 		if !d.Failed() || !webhook.MattersLate(d.Event, d.Action) {
 			continue
 		}
-		known, err := h.DB.Delivery(ctx, hook, d.Delivery)
+		known, err := a.DB.Delivery(ctx, a.hook, d.Delivery)
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return nil, refused, err
 		}
@@ -102,16 +113,15 @@ func (h *Hooks) failed(ctx context.Context, hook string, of landfall.GitHubRepos
 	return failed, refused, nil
 }
 
-// ask asks the forge to deliver again what failed, and records that.
-func (h *Hooks) ask(ctx context.Context, hook string, of landfall.GitHubRepository, id int64,
-	failed []landfall.ForgeDelivery) error {
+// again asks the forge to deliver again what failed, and records that.
+func (a attempts) again(ctx context.Context, failed []landfall.ForgeDelivery) error {
 	for _, d := range failed {
-		record := landfall.Delivery{Hook: hook, ID: d.Delivery, Event: d.Event, Received: h.Now(), Unmatched: true,
+		record := landfall.Delivery{Hook: a.hook, ID: d.Delivery, Event: d.Event, Received: a.Now(), Unmatched: true,
 			Repository: d.Repository, Decision: fmt.Sprintf("The forge could not deliver it at %s (%d); it was asked to "+
 				"deliver it again.", d.At.UTC().Format(time.DateTime+" MST"), d.Status)}
-		err := h.DB.Update(ctx, func(tx *store.Tx) error { return tx.AskDelivery(ctx, record) })
+		err := a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AskDelivery(ctx, record) })
 		if err == nil {
-			err = h.Deliveries.Redeliver(ctx, of, id, d.ID)
+			err = a.at.Redeliver(ctx, a.of, a.id, d.ID)
 		}
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err

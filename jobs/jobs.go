@@ -146,14 +146,15 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 // keepQueues adds the queues on which one process works for all.
 func (w *Worker) keepQueues(queues map[string]int) {
 	queues[upkeepQueue] = 1
-	if w.Acceptor.Hooks != nil {
+	if w.Acceptor.AppHook != nil {
 		queues[accept.QueueHooks] = 1
 	}
 }
 
 // wakeLooks makes the jobs that look at repositories at forges, and at their webhooks.
 func (w *Worker) wakeLooks(ctx context.Context, round int64, within time.Duration) error {
-	return errors.Join(w.Acceptor.WakeCatchUp(ctx, round, within), w.Acceptor.Hooks.Wake(ctx, round, within))
+	return errors.Join(w.Acceptor.WakeCatchUp(ctx, round, within), w.Acceptor.Hooks.Wake(ctx, round, within),
+		w.Acceptor.AppHook.Wake(ctx, round))
 }
 
 // work does what a durable job asks for, and logs errors with the names that the job has.
@@ -191,6 +192,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 		return w.Acceptor.CatchUp(ctx, id)
 	case accept.TopicHook:
 		return w.Acceptor.Hooks.Look(ctx, id)
+	case accept.TopicAppHook:
+		return w.Acceptor.AppHook.Look(ctx)
 	}
 	return &landfall.Error{Op: "jobs.work", Message: "unknown topic " + topic}
 }

@@ -75,6 +75,10 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 		return nil, err
 	}
 	sender := newSender(s, acceptor, connection)
+	if sender != nil {
+		acceptor.AppHook = &accept.AppHook{Acceptor: acceptor, Deliveries: &github.Hooks{
+			Client: connection.Tokens().Client(), Pace: sender.Pace, Now: time.Now, Allowed: s.owns}}
+	}
 	if sender != nil && s.config.GitHubToken != "" {
 		if acceptor.Hooks, err = newHooks(s, acceptor, sender); err != nil {
 			return nil, err

@@ -15,14 +15,15 @@ func (q queries) GitHubApp(ctx context.Context) (landfall.GitHubApp, error) {
 	const op landfall.Op = "store.GitHubApp"
 	app, err := one(ctx, q, op, func(row scanner) (a landfall.GitHubApp, err error) {
 		var sealed string
-		var created, changed int64
-		if err := row.Scan(&a.ID, &a.Slug, &a.Name, &a.Owner, &a.URL, &a.API, &sealed, &created, &changed); err != nil {
+		var created, changed, heard int64
+		err = row.Scan(&a.ID, &a.Slug, &a.Name, &a.Owner, &a.URL, &a.API, &sealed, &created, &changed, &heard)
+		if err != nil {
 			return a, err
 		}
-		a.Created, a.Changed = timeOf(created), timeOf(changed)
+		a.Created, a.Changed, a.Heard = timeOf(created), timeOf(changed), timeOf(heard)
 		a.Sealed, err = base64.StdEncoding.DecodeString(sealed)
 		return a, err
-	}, `SELECT app, slug, name, owner, url, api, sealed, created, changed FROM github_apps WHERE id = 1`)
+	}, `SELECT app, slug, name, owner, url, api, sealed, created, changed, heard FROM github_apps WHERE id = 1`)
 	if landfall.Is(err, landfall.NotFound) {
 		err = landfall.Errorf(op, landfall.NotFound, "no GitHub App is connected: landfall github connect")
 	}
@@ -70,6 +71,11 @@ func (tx *Tx) NoteGitHubChange(ctx context.Context, at time.Time) error {
 		return err
 	}
 	return tx.exec(ctx, "store.NoteGitHubChange", `UPDATE github_apps SET changed = $1 WHERE changed < $1`, micros(at))
+}
+
+// SetGitHubHeard notes that what was delivered to the GitHub App with an id before a time needs nothing any more.
+func (tx *Tx) SetGitHubHeard(ctx context.Context, id int64, at time.Time) error {
+	return tx.exec(ctx, "store.SetGitHubHeard", `UPDATE github_apps SET heard = $2 WHERE app = $1`, id, micros(at))
 }
 
 // GitHubConnection returns a connection that somebody began, by its ID or its state. NotFound, with a sentence, when

@@ -125,6 +125,7 @@ func (s *Server) RemoveApp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.apps = apps{server: s.apps.server, ahead: s.apps.ahead}
+	s.removeAppHook()
 }
 
 // ChangeKey gives the App another private key; signatures with the old one are refused.
@@ -383,6 +384,7 @@ func (s *Server) MakeApp(m Manifest, owner string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.apps.app = &App{ID: 3307, Manifest: m, WebhookSecret: rand.Text(), Key: key, owner: owner}
+	s.addAppHook()
 	return err
 }
 

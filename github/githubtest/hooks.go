@@ -135,7 +135,7 @@ func (s *Server) wanting(repository, event string) (all []*Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.hooks.list {
-		if h.Active && (h.Repository == repository || h.Repository == "") &&
+		if h.Active && (h.Repository == repository || h.Repository == "" && s.tellsApp(repository)) &&
 			(slices.Contains(h.Events, event) || slices.Contains(h.Events, "*") || event == "ping") {
 			all = append(all, h)
 		}
