@@ -389,7 +389,7 @@ func (r reader) names(ctx context.Context) error {
 
 func (r reader) runs(ctx context.Context) error {
 	const many = 1000
-	all, err := r.at.Runs(ctx, r.h.app.ID, time.Time{}, many)
+	all, err := r.at.Runs(ctx, r.h.app.ID, landfall.Run{}, many)
 	if err != nil {
 		return err
 	}
