@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"landfall.dev/landfall"
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/test/forge"
 	"landfall.dev/landfall/test/site"
 	"landfall.dev/landfall/test/testkit"
@@ -19,16 +17,10 @@ func TestBuildsOfTwoWorkers(t *testing.T) {
 	t.Parallel()
 	f := forge.NewFleet(t, 2, 1, "LANDFALL_SANDBOX=off")
 	h, _ := f.Follow("shop")
-	ends := func(commit landfall.CommitSHA) client.Run {
-		t.Helper()
-		run := f.Finished("shop", commit)
-		testkit.Equal(t, "state: "+run.Reason, run.State, landfall.RunSucceeded)
-		return run
-	}
 	h.Write("site/index.html", "one", "specs/app.yaml", site.AppSpec("shop"))
 	one, push := h.Release("one")
 	f.Hears(push)
-	ends(one)
+	f.Finished("shop", one)
 	gate := t.TempDir()
 	h.Git("switch", "--quiet", "-c", "feature")
 	h.Write("in", "two", "specs/app.yaml", site.SlowBuild("shop", gate))
@@ -40,12 +32,12 @@ func TestBuildsOfTwoWorkers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(gate, "open"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Equal(t, "what was built of the pull request", ends(two).Stats.Built, 1)
+	testkit.Equal(t, "what was built of the pull request", f.Finished("shop", two).Stats.Built, 1)
 	_ = built.Cmd.Process.Kill()
 	<-built.Done
 	merged, push, closed := h.Merge(12, "feature", forge.Squash)
 	f.Hears(push, closed)
-	run := ends(merged)
+	run := f.Finished("shop", merged)
 	testkit.Contains(t, site.Told{run.Reason}, "unchanged since pr-12")
 	testkit.Equal(t, "what the other worker built of the merge", run.Stats.Built, 0)
 	testkit.Equal(t, "what was built before", run.Stats.Cached, 1)
@@ -54,7 +46,7 @@ func TestBuildsOfTwoWorkers(t *testing.T) {
 	h.Write("specs/app.yaml", strings.ReplaceAll(site.SlowBuild("shop", gate), "path: /", "path: /new"))
 	moved, push := h.Release("moved")
 	f.Hears(push)
-	run = ends(moved)
+	run = f.Finished("shop", moved)
 	testkit.Equal(t, "what is built where the bytes are needed", run.Stats.Built, 1)
 	site.Attempts(t, run, 1)
 	f.WantServed("shop", "/new/", "two")
