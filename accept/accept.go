@@ -253,7 +253,10 @@ func (a *acceptance) create(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return run.ID, a.by.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push)
+	if err := a.by.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push); err != nil {
+		return "", err
+	}
+	return run.ID, a.askForPulls(ctx, run.ID)
 }
 
 // assignOlderRun gives a push that came late the run it would have had: a run that a newer push superseded.

@@ -61,6 +61,8 @@ type Sender struct {
 	Checks      Checks      // nil: there are no check runs
 	Refusals    Refusals    // set when Deployments or Checks is
 
+	PullQuestions PullQuestions // nil: GitHub is asked for none
+
 	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used
 	// called while requests have to wait for GitHub's limits, to give up the pending states that have a later report of
@@ -108,6 +110,9 @@ func (s *Sender) Flush(ctx context.Context) error {
 		}
 		if err == nil && !more && s.Deployments != nil && s.limits().spare(s.Now()) {
 			more, err = flush(ctx, s, s.Deployments, s.sendDeployment)
+		}
+		if err == nil && !more && s.PullQuestions != nil {
+			more, err = s.flushPullQuestion(ctx)
 		}
 		if err != nil || !more {
 			return err

@@ -202,7 +202,8 @@ func newSender(s *shared, acceptor *accept.Acceptor, connection *connect.Connect
 		Comments: comments, DropOvertaken: outbox.DropOvertaken, Pace: connection.Tokens().Pace,
 		Commands:    accept.Commands{Commands: store.Commands{DB: s.db}, Acceptor: acceptor},
 		Deployments: deployments, Refusals: store.Refusals{DB: s.db},
-		Checks: runs.Checks{Checks: store.NewChecks(s.db), Runs: all},
+		Checks:        runs.Checks{Checks: store.NewChecks(s.db), Runs: all},
+		PullQuestions: accept.PullQuestions{PullQuestions: store.PullQuestions{DB: s.db}, Acceptor: acceptor},
 	}
 }
 

@@ -46,7 +46,7 @@ func dumpTables() []string {
 		"release_canaries", "release_canary_counts", "release_canary_steps", "reports", "comments", "prefixes",
 		"version_prefixes", "reservations", "schedules", "schedule_firings", "executions", "execution_log",
 		"function_jobs", "function_hooks", "plans", "seen_refs", "commands", "deployments", "checks", "github_apps",
-		"github_connections", "github_problems", "forge_hooks", "command_comments",
+		"github_connections", "github_problems", "forge_hooks", "command_comments", "pull_questions",
 	}
 }
 
@@ -54,7 +54,7 @@ func dumpTables() []string {
 func dumpTablesOf(form int64) []string {
 	since := map[string]int64{"shared_deliveries": 8, "function_jobs": 14, "function_hooks": 14, "seen_refs": 21,
 		"github_apps": 24, "github_connections": 24, "github_problems": 24, "forge_hooks": 27, "deployments": 28,
-		"checks": 29, "commands": 30, "command_comments": 41}
+		"checks": 29, "commands": 30, "command_comments": 41, "pull_questions": 42}
 	return slices.DeleteFunc(dumpTables(), func(table string) bool { return since[table] > form })
 }
 

@@ -33,6 +33,7 @@ func suite(t *testing.T, open opener) {
 		{"Logs", testLogs},
 		{"Reports", testReports},
 		{"Commands", testCommands},
+		{"PullQuestions", testPullQuestions},
 		{"Comments", testComments},
 		{"Deployments", testDeployments},
 		{"Checks", testChecks},

@@ -56,6 +56,7 @@ func resources() map[string]func(*Server, call) reply {
 		appResources(),
 		checkResources(),
 		repositoryResources(),
+		pullResources(),
 	} {
 		maps.Copy(all, some)
 	}

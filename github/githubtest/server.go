@@ -48,7 +48,10 @@ type Server struct {
 	deployments deployments
 	apps        apps
 	checks      []CheckRun
-	renamed     map[string]int64 // old names of repositories (owner/name in lower case), and their IDs
+	renamed     map[string]int64            // old names of repositories (owner/name in lower case), and their IDs
+	pulls       map[string][]map[string]any // as GitHub shows them, by owner/name
+	// of how many commits the pull requests were asked for
+	pullQuestions int
 }
 
 // New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
