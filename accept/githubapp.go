@@ -2,6 +2,7 @@ package accept
 
 import (
 	"context"
+	"crypto/hmac"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
@@ -15,7 +16,7 @@ func (r WebhookReceiver) checkInstallation(ctx context.Context, tx *store.Tx, ev
 	if event.Delivery.Hook != "" {
 		return nil
 	}
-	if event.Secret != r.InstallationSecret {
+	if !sameSecret(event.Secret, r.InstallationSecret) {
 		app, err := tx.GitHubApp(ctx)
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
@@ -28,7 +29,7 @@ func (r WebhookReceiver) checkInstallation(ctx context.Context, tx *store.Tx, ev
 			}
 			counts = secret.Reveal()
 		}
-		if event.Secret != counts {
+		if !sameSecret(event.Secret, counts) {
 			return landfall.Errorf("accept.Accept", landfall.Unauthorized, "the hook has another secret than before")
 		}
 	}
@@ -37,3 +38,6 @@ func (r WebhookReceiver) checkInstallation(ctx context.Context, tx *store.Tx, ev
 	}
 	return tx.NoteGitHubChange(ctx, event.Delivery.Received)
 }
+
+// sameSecret compares secrets in a time that says nothing about either.
+func sameSecret(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }

@@ -289,7 +289,7 @@ func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Event) (landfall.A
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return landfall.App{}, err
 	}
-	if err != nil || h.Secret != event.Secret {
+	if err != nil || !sameSecret(h.Secret, event.Secret) {
 		return landfall.App{}, landfall.Wrapf("accept.Accept", landfall.Unauthorized, err,
 			"the hook has another secret than before")
 	}

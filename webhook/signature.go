@@ -50,7 +50,7 @@ func (h *Handler) verify(ctx context.Context, hook string, buffer *bodyBuffer, s
 		all = []string{rand.Text()}
 	}
 	for _, secret := range all {
-		if (!tried || secret != kept) && isSigned(secret, buffer, signature) && err == nil {
+		if (!tried || !hmac.Equal([]byte(secret), []byte(kept))) && isSigned(secret, buffer, signature) && err == nil {
 			h.secrets.Store(hook, secret) // only for existing hooks, so no stranger can fill the memory
 			return buffer.bytes(), secret, nil
 		}
