@@ -45,9 +45,10 @@ type Report struct {
 // MaxStatusDescription is GitHub's limit of a status description, in characters.
 const MaxStatusDescription = 140
 
-// CutDescription returns s as a status description: one line, at most MaxStatusDescription characters, cut on a word.
+// CutDescription returns s as a status description: one line of characters that can be printed, at most
+// MaxStatusDescription of them, cut on a word.
 func CutDescription(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = Printable(strings.Join(strings.Fields(s), " "))
 	if utf8.RuneCountInString(s) <= MaxStatusDescription {
 		return s
 	}

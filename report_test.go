@@ -21,6 +21,8 @@ func TestCutDescription(t *testing.T) {
 		{"140 characters of two bytes", strings.Repeat("ä", 140), strings.Repeat("ä", 140)},
 		{"141 characters", strings.Repeat("a", 141), strings.Repeat("a", 139) + "…"},
 		{"a long word", "see " + strings.Repeat("é", 200), "see " + strings.Repeat("é", 135) + "…"},
+		// S29: nothing that people write turns the text around
+		{"control characters", "a\x1b[31m\u202e b", `a\x1b[31m\u202e b`},
 		{"words", "a " + words, ("a " + words)[:136] + "…"},
 	} {
 		if got := landfall.CutDescription(c.text); got != c.want {
@@ -38,7 +40,7 @@ func TestCutDescriptionProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := text.Draw(t, "text")
 		got := landfall.CutDescription(s)
-		line := strings.Join(strings.Fields(s), " ")
+		line := landfall.Printable(strings.Join(strings.Fields(s), " "))
 		if n := utf8.RuneCountInString(got); n > landfall.MaxStatusDescription || strings.ContainsAny(got, "\r\n\t") ||
 			!utf8.ValidString(got) {
 			t.Fatalf("got %q of %d characters, want one line of at most %d", got, n, landfall.MaxStatusDescription)
