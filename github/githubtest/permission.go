@@ -34,6 +34,13 @@ func (s *Server) Permit(repository string, user int64, role string) {
 	s.roles[roleKey{repository, user}] = role
 }
 
+// Asked returns how often it was asked for the role of a user.
+func (s *Server) Asked(repository string, user int64) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[roleKey{repository, user}]
+}
+
 func (s *Server) showPermission(c call) reply {
 	id, err := strconv.ParseInt(strings.TrimPrefix(c.PathParams["username"], "user-"), 10, 64)
 	if err != nil {
@@ -41,6 +48,7 @@ func (s *Server) showPermission(c call) reply {
 	}
 	s.mu.Lock()
 	role, ok := s.roles[roleKey{c.repository, id}]
+	s.asked[roleKey{c.repository, id}]++
 	s.mu.Unlock()
 	if !ok {
 		role = "read"

@@ -40,6 +40,7 @@ type Server struct {
 	comments    []Comment
 	reactions   []Reaction
 	roles       map[roleKey]string
+	asked       map[roleKey]int
 	labels      map[labelKey][]string
 	issued      int64 // ids of comments
 	problems    []string
@@ -59,6 +60,7 @@ type Server struct {
 func New(tb testing.TB, description *Description, token string) *Server {
 	tb.Helper()
 	s := &Server{description: description, token: token, faults: map[int]Fault{}, roles: map[roleKey]string{},
+		asked:  map[roleKey]int{},
 		labels: map[labelKey][]string{}}
 	server := httptest.NewServer(s)
 	s.URL = server.URL + "/"

@@ -45,14 +45,16 @@ func (w *World) AppHook() Hook {
 	return Hook{URL: w.API.App().Manifest.HookAttributes.URL, Secret: w.API.App().WebhookSecret}
 }
 
-// Tells sends a delivery to the App, which must be accepted, and returns the answer.
-func (w *World) Tells(d Delivery) Response {
+// Tells sends deliveries to the App, which must be accepted, and returns the last answer.
+func (w *World) Tells(all ...Delivery) (last Response) {
 	w.T.Helper()
-	got := w.Deliver(w.AppHook(), d)
-	if got.Status != http.StatusAccepted {
-		w.T.Fatalf("a delivery of %s to the App got %d %s, want 202", d.Event, got.Status, got.Detail)
+	for _, d := range all {
+		last = w.Deliver(w.AppHook(), d)
+		if last.Status != http.StatusAccepted {
+			w.T.Fatalf("a delivery of %s to the App got %d %s, want 202", d.Event, last.Status, last.Detail)
+		}
 	}
-	return got
+	return last
 }
 
 var (
