@@ -26,6 +26,7 @@ type CheckReport struct {
 	Started    time.Time
 	Finished   time.Time // zero while the run is not over
 	Live       bool      // the release is what visitors see
+	WasLive    bool      // it was what visitors saw, and is not any more
 	Promotable bool      // the release can be made live, and is not
 }
 

@@ -24,8 +24,11 @@ const (
 
 // CheckTitle returns the one line that stands beside the name of a check run.
 func CheckTitle(report landfall.CheckReport) string {
-	if report.Live {
-		return "released"
+	switch {
+	case report.Live:
+		return "live"
+	case report.WasLive:
+		return "not live any more"
 	}
 	return headline(report.AppReport, false)
 }
@@ -38,6 +41,12 @@ func CheckSummary(report landfall.CheckReport) string {
 	for len(text) > maxComment && rows > 0 {
 		rows /= 4
 		text = sectionBody(report.AppReport, false, rows)
+	}
+	switch {
+	case report.Live:
+		text = "This release is live.\n\n" + text
+	case report.WasLive:
+		text = "This release was live, and is not any more.\n\n" + text
 	}
 	if _, left := annotations(report); left > 0 {
 		text += "\n" + countNoun(left, "more error") + " with a file and a line in the run\n"

@@ -71,13 +71,10 @@ func (c Checks) compose(ctx context.Context, of *landfall.Check) (bool, error) {
 		return false, err
 	}
 	if of.Report.Release != "" {
-		of.Report.Live = app.Live == run.Release
-		of.Report.Promotable = !of.Report.Live && run.Fork == 0
-	}
-	if of.Report.Live {
-		if err := r.compareLive(ctx, app, &of.Report.AppReport); err != nil {
+		if err := r.compareLive(ctx, app, run.Release, &of.Report); err != nil {
 			return false, err
 		}
+		of.Report.Promotable = !of.Report.Live && run.Fork == 0
 	}
 	if run.State.Final() {
 		of.Report.Log, err = r.DB.LogEnd(ctx, run.ID, logEnd)
@@ -95,21 +92,23 @@ func (r *Runs) pullOf(ctx context.Context, app landfall.App, commit landfall.Com
 	return r.DB.PullRequest(ctx, app.ID, slices.Max(numbers))
 }
 
-// compareLive compares the live release with the one that was live before it.
-func (r *Runs) compareLive(ctx context.Context, app landfall.App, s *landfall.AppReport) error {
-	moves, err := r.DB.Moves(ctx, app.ID, landfall.LivePointer, 1)
-	if err != nil || len(moves) == 0 || moves[0].To != app.Live {
-		return err
+// compareLive says whether a release is live or was it, and compares it with what was live before it then.
+func (r *Runs) compareLive(ctx context.Context, app landfall.App, release landfall.UID,
+	s *landfall.CheckReport) error {
+	s.Live = app.Live == release
+	move, err := r.DB.LastMoveTo(ctx, app.ID, landfall.LivePointer, release)
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
 	}
-	after, err := r.DB.GroupUnits(ctx, app.ID, app.Live)
+	s.WasLive = !s.Live
+	after, err := r.DB.GroupUnits(ctx, app.ID, release)
 	if err != nil {
 		return err
 	}
 	var before []store.GroupUnit
-	s.Base = ""
-	if moves[0].From != "" {
-		s.Base = string(moves[0].From)
-		if before, err = r.DB.GroupUnits(ctx, app.ID, moves[0].From); err != nil {
+	s.Base = string(move.From)
+	if move.From != "" {
+		if before, err = r.DB.GroupUnits(ctx, app.ID, move.From); err != nil {
 			return err
 		}
 	}

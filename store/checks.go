@@ -21,6 +21,13 @@ func (tx *Tx) WantCheck(ctx context.Context, app string, commit landfall.CommitS
 	return tx.want(ctx, checkTable(), app, string(commit), at)
 }
 
+// RenewChecks notes that the check runs of two releases may have something new to say: of the one that was live, and of
+// the one that is. Commits that have none get none.
+func (tx *Tx) RenewChecks(ctx context.Context, app string, from, to landfall.UID) error {
+	return tx.exec(ctx, "store.RenewChecks", `UPDATE checks SET wanted = wanted + 1 WHERE app = $1 AND dropped = 0
+		AND commit_sha IN (SELECT commit_sha FROM releases WHERE app = $1 AND uid IN ($2, $3))`, app, from, to)
+}
+
 // Check returns the check run of a commit. NotFound when none was ever wanted.
 func (q queries) Check(ctx context.Context, app string, commit landfall.CommitSHA) (landfall.Check, error) {
 	return one(ctx, q, "store.Check", scanCheck,

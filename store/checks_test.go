@@ -49,6 +49,17 @@ func testChecks(t *testing.T, open opener) {
 	do(box.Record(ctx, one, true))
 	one.Covered = 2
 	testkit.Same(t, "as recorded", testkit.Must(db.Check(ctx, app.ID, sha1))(t), one)
+	update(t, db, func(tx *store.Tx) error {
+		return errors.Join(
+			tx.PutRelease(ctx, landfall.Release{App: app.ID, ID: "aaaaaaaa", Commit: sha1}),
+			tx.PutRelease(ctx, landfall.Release{App: app.ID, ID: "bbbbbbbb", Commit: sha3}),
+			tx.RenewChecks(ctx, app.ID, "aaaaaaaa", "bbbbbbbb"))
+	})
+	testkit.Same(t, "due when another release is live", due(2), []landfall.CommitSHA{sha1, sha2})
+	_, err = db.Check(ctx, app.ID, sha3)
+	testkit.Kind(t, "of the commit that has none", err, landfall.NotFound)
+	one.Wanted = 3
+	do(box.Record(ctx, one, true))
 	other := testkit.Must(db.Check(ctx, app.ID, sha2))(t)
 	do(box.Postpone(ctx, other, after(60), "down"))
 	testkit.Same(t, "due while it waits", due(59), nil)

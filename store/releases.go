@@ -158,6 +158,12 @@ func (q queries) MovesBefore(ctx context.Context, app, pointer string, id int64,
 		WHERE app = $1 AND pointer = $2 AND id < $3 ORDER BY id DESC LIMIT $4 + 0`, app, pointer, id, limit)
 }
 
+// LastMoveTo returns the newest move of a pointer to a release. NotFound when none is on record.
+func (q queries) LastMoveTo(ctx context.Context, app, pointer string, to landfall.UID) (landfall.Move, error) {
+	return one(ctx, q, "store.LastMoveTo", scanMove, `SELECT `+moveColumns+` FROM moves
+		WHERE app = $1 AND pointer = $2 AND to_uid = $3 ORDER BY id DESC LIMIT 1`, app, pointer, to)
+}
+
 // LiveAt returns the release that was live at a time; empty when none was.
 func (q queries) LiveAt(ctx context.Context, app string, at time.Time) (landfall.UID, error) {
 	uid, err := one(ctx, q, "store.LiveAt", scanValue[landfall.UID], `SELECT to_uid FROM moves

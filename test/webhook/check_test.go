@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -79,12 +80,13 @@ func TestChecks(t *testing.T) {
 	if out, code := w.Run(t.TempDir(), "app", "create", "shop", "--repo", h.Name, "--branch", "main"); code != 0 {
 		t.Fatalf("app create got %d %s", code, out)
 	}
-	var live landfall.UID
+	var one landfall.CommitSHA
 
 	t.Run("a push", func(t *testing.T) {
 		w := w.In(t)
 		open := h.Hold()
-		one, push := h.Release("one")
+		var push forge.Delivery
+		one, push = h.Release("one")
 		w.Tells(push)
 		begun := checked(t, w, h, one, func(c githubtest.CheckRun) bool { return c.Status == "in_progress" })
 		run, _ := w.RunOf("shop", one)
@@ -92,7 +94,7 @@ func TestChecks(t *testing.T) {
 		testkit.Equal(t, "name", begun.Name, "landfall/shop")
 		open()
 		got := concluded(t, w, h, one, "success")
-		live = w.Ends("shop", one, landfall.RunSucceeded).Release
+		live := w.Ends("shop", one, landfall.RunSucceeded).Release
 		testkit.Equal(t, "check runs of the commit", len(w.API.CheckRuns(h.Name, string(one))), 1)
 		testkit.Contains(t, site.Told{got.Output.Summary}, "static", "added", w.Label("shop--"+string(live)))
 		testkit.Contains(t, site.Told{got.Output.Text}, "Released")
@@ -136,6 +138,20 @@ func TestChecks(t *testing.T) {
 		testkit.Equal(t, "moves of live", len(moves), 2)
 		testkit.Equal(t, "who moved it", moves[0].Actor, githubtest.Login(dev))
 		h.Git("switch", "--quiet", "main")
+
+		// The checks of both commits say what is live now, and who was replaced can come back.
+		says := func(commit landfall.CommitSHA, line string, want ...string) {
+			t.Helper()
+			got := checked(t, w, h, commit, func(c githubtest.CheckRun) bool {
+				return strings.HasPrefix(c.Output.Summary, line+"\n")
+			})
+			testkit.EqualList(t, "buttons", buttons(got), want)
+		}
+		says(two, "This release is live.", "Re-run")
+		says(one, "This release was live, and is not any more.", "Re-run", "Promote")
+		w.Landfall("release", "rollback", "shop")
+		says(one, "This release is live.", "Re-run")
+		says(two, "This release was live, and is not any more.", "Re-run", "Promote")
 	})
 
 	t.Run("Approve", func(t *testing.T) {
