@@ -73,20 +73,21 @@ func presses(t *testing.T, w *forge.World, h *forge.Hosted, template, role strin
 // the same, beside it.
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	w := forge.NewUnconnectedWorld(t, "LANDFALL_GITHUB_DEPLOYMENTS=false")
+	w := forge.NewUnconnectedWorld(t)
 	w.Connect()
 	h := w.Private("harbor/shop")
 	w.API.Install("harbor", map[string]int64{h.Name: h.ID})
 	if out, code := w.Run(t.TempDir(), "app", "create", "shop", "--repo", h.Name, "--branch", "main"); code != 0 {
 		t.Fatalf("app create got %d %s", code, out)
 	}
-	var one landfall.CommitSHA
+	var one, two landfall.CommitSHA
 
 	t.Run("a push", func(t *testing.T) {
 		w := w.In(t)
 		open := h.Hold()
 		var push forge.Delivery
 		one, push = h.Release("one")
+		w.API.Point(h.Name, "main", string(one), false)
 		w.Tells(push)
 		begun := checked(t, w, h, one, func(c githubtest.CheckRun) bool { return c.Status == "in_progress" })
 		run, _ := w.RunOf("shop", one)
@@ -127,13 +128,15 @@ func TestChecks(t *testing.T) {
 	t.Run("Promote", func(t *testing.T) {
 		w := w.In(t)
 		h.Git("switch", "--quiet", "-c", "feature")
-		two, push := h.Release("two")
+		var push forge.Delivery
+		two, push = h.Release("two")
+		w.API.Point(h.Name, "feature", string(two), false)
 		w.Tells(push, h.Pull("opened", 12, "feature"))
 		got := concluded(t, w, h, two, "success")
 		testkit.EqualList(t, "buttons of a preview", buttons(got), []string{"Re-run", "Promote"})
 		presses(t, w, h, "check_run_promote", "write", two)
 		presses(t, w, h, "check_run_promote", "maintain", two)
-		site.WantServed(t, w.Site, "shop", "/", "two")
+		w.Eventually("visitors see it", func() bool { return w.Get(w.At("shop", "/")).Body == "two" })
 		moves := site.List[client.Move](w.Site, "/apps/shop/moves?pointer=live")
 		testkit.Equal(t, "moves of live", len(moves), 2)
 		testkit.Equal(t, "who moved it", moves[0].Actor, githubtest.Login(dev))
@@ -174,5 +177,16 @@ func TestChecks(t *testing.T) {
 		testkit.Equal(t, "who approved", whole.Approval.By, githubtest.Login(dev))
 		last := w.Told(theirs)
 		testkit.Equal(t, "where the status leads", last[len(last)-1].Target, w.At("shop--"+string(run.Release), "/"))
+
+		// What is live is told after all that was to be told of the fork.
+		before := len(w.API.Deployments(h.Name, "production"))
+		w.Landfall("release", "live", "shop", string(w.Ends("shop", two, landfall.RunSucceeded).Release))
+		w.Eventually("GitHub shows what is live", func() bool { return len(w.API.Deployments(h.Name, "production")) > before })
+		for _, d := range w.API.Deployments(h.Name, "") {
+			// S18: a deployment would let GitHub Actions run the fork's own workflows with the repository's secrets
+			if d.SHA == string(theirs) {
+				t.Errorf("got the deployment %+v of the fork's commit, want none", d)
+			}
+		}
 	})
 }
