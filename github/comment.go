@@ -58,11 +58,17 @@ func appsOf(comment landfall.Comment) []string {
 }
 
 // write edits the comment, or makes it if the pull request has none, and sets its ID. It returns the decisive answer.
-// On a closed pull request it makes no comment, because there is nothing to look at.
+// A comment that somebody else made, which we were before an App was connected, may only be read: ours is another one
+// then. On a closed pull request it makes no comment, because there is nothing to look at.
 func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
+	var refused *gogithub.Response
+	var refusal error
 	if comment.ID != 0 {
 		response, err := s.edit(ctx, comment, text)
-		if response == nil || (response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusGone) {
+		switch {
+		case s.isForbidden(response, err):
+			refused, refusal = response, err
+		case response == nil || response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusGone:
 			return response, err
 		}
 	}
@@ -70,6 +76,8 @@ func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text stri
 	switch {
 	case err != nil:
 		return response, err
+	case refused != nil && found.GetID() == comment.ID: // it is ours, and we may not edit it
+		return refused, refusal
 	case found != nil:
 		comment.ID = found.GetID()
 		if found.GetBody() == text {
@@ -81,6 +89,15 @@ func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text stri
 		return response, nil
 	}
 	return s.create(ctx, comment, text)
+}
+
+// isForbidden reports whether an answer says that we may not do this, also later.
+func (s *Sender) isForbidden(response *gogithub.Response, err error) bool {
+	if response == nil || response.StatusCode != http.StatusForbidden {
+		return false
+	}
+	_, limited := limit(response, err, s.Now())
+	return !limited
 }
 
 func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {

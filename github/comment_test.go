@@ -185,6 +185,37 @@ func TestCommentWasDeleted(t *testing.T) {
 	b.wantComment(t, 12, says("three"))
 }
 
+// The comment of the user that we were before may not be edited: we make another one, once, and keep to that.
+func TestCommentOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.comments.want(12, says("one"))
+	b.calm(t)
+	earlier := b.server.Comment("harbor/shop", 12, 7, github.Text(says("one"), installation))
+	b.server.DeleteComment(b.comments.of(12).ID)
+	b.comments.change(12, func(comment *landfall.Comment) { comment.ID = earlier })
+	for _, reason := range []string{"two", "three"} {
+		b.comments.want(12, says(reason))
+		b.calm(t)
+		b.wantComment(t, 12, says(reason))
+	}
+	all := b.on(12)
+	if len(all) != 2 || all[0].ID != earlier || all[0].Edits != 0 || b.comments.of(12).ID != all[1].ID {
+		t.Errorf("got %+v, want the one of before as it was, and ours on record", all)
+	}
+
+	// A comment of ours that we may not edit is not made again.
+	b.comments.want(12, says("four"))
+	b.server.Fail(1, githubtest.Fault{Status: http.StatusForbidden})
+	before := b.server.Requests()
+	b.flush(t)
+	if got, n := b.comments.of(12), b.server.Requests()-before; n != 2 || got.Attempts != 1 || len(b.on(12)) != 2 {
+		t.Errorf("it took %d requests and %d attempts, and there are %+v; want 2, 1 and nothing new", n, got.Attempts, b.on(12))
+	}
+	b.calm(t)
+	b.wantComment(t, 12, says("four"))
+}
+
 // Our comment is found behind hundreds of others.
 func TestCommentIsFoundFarBehind(t *testing.T) {
 	t.Parallel()
