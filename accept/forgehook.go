@@ -116,21 +116,24 @@ func (h *Hooks) Look(ctx context.Context, appID string) error {
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return err
 	}
+	known := err == nil
 	state.App = app.ID
 	of, ours := h.repository(app)
 	if !ours {
 		return h.remove(ctx, state)
 	}
+	credentials, err := h.DB.Credentials(ctx, appID)
+	switch {
+	case err != nil:
+		return err
+	case credentials.App && known:
+		return h.remove(ctx, state)
+	case state.ID == 0 && !state.Made && (app.GitHubConfirmed || credentials.App):
+		return nil // the installation's own webhook tells of it, or that of its GitHub App
+	}
 	own, err := h.DB.HookOf(ctx, appID)
 	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
-	}
-	credentials, err := h.DB.Credentials(ctx, appID)
-	if err != nil {
-		return err
-	}
-	if state.ID == 0 && !state.Made && (app.GitHubConfirmed || credentials.App) {
-		return nil // the installation's own webhook tells of it, or that of its GitHub App
 	}
 	if state.Repository != of {
 		state.Repository, state.ID, state.Tag = of, 0, ""
@@ -161,7 +164,8 @@ func (h *Hooks) problem(of landfall.GitHubRepository, app landfall.App, err erro
 		strings.Join(webhook.Events(), ", "))
 }
 
-// remove deletes the webhook of an app that is not there any more, or has no repository at the forge.
+// remove deletes the webhook of an app that is not there any more, has no repository at the forge, or is reached as the
+// GitHub App.
 func (h *Hooks) remove(ctx context.Context, state landfall.HookState) error {
 	if state.ID != 0 && state.Made {
 		err := h.Forge.DeleteHook(ctx, state.Repository, state.ID)

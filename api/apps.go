@@ -59,7 +59,7 @@ func (a *api) registerApps(h huma.API) {
 	registerOn(a, h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate",
 		"Replace the secret of the app's webhook"), a.rotateHook)
 	registerOn(a, h, administering("set-repository", http.MethodPut, "/apps/{app}/repository",
-		"Confirm that the app follows its repository, which was transferred to another owner"), a.setRepository)
+		"Reach the app's repository as the GitHub App, or confirm that the app follows it to another owner"), a.setRepository)
 	registerOn(a, h, administering("set-branch", http.MethodPut, "/apps/{app}/branch",
 		"Make another branch the production branch"), a.setBranch)
 	registerOn(a, h, administering("set-previews", http.MethodPut, "/apps/{app}/previews",
@@ -231,6 +231,9 @@ func (a *api) hookOf(h landfall.Hook) *client.Hook {
 
 // addForgeState adds to a hook what is known of it at the forge.
 func (a *api) addForgeState(ctx context.Context, app landfall.App, hook *client.Hook) error {
+	if hook == nil { // the GitHub App hears of its pushes
+		return nil
+	}
 	state, err := a.DB.HookState(ctx, app.ID)
 	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
@@ -359,22 +362,6 @@ func (a *api) refused(ctx context.Context, app landfall.App) (problems []string,
 		problems = append(problems, r.Problem)
 	}
 	return problems, err
-}
-
-func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
-	AppPath
-	Body client.Repository
-}) (*body[client.App], error) {
-	err := a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) (err error) {
-		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
-			return err
-		}
-		if app, err = a.Acceptor.ConfirmTransfer(ctx, tx, app, in.Body.Repository); err == nil {
-			tx.Enqueue(accept.TopicCatchUp, app.ID, time.Time{}) // which runs what was pushed meanwhile
-		}
-		return err
-	})
-	return answer(a.appOf(app), err)
 }
 
 func (a *api) setBranch(ctx context.Context, app landfall.App, in *struct {

@@ -227,7 +227,8 @@ func (c *Call) appSet() *cobra.Command {
 	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new "+
 		"password or token for an app's repository",
 		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\n"+
-			"landfall app set shop --keep-files 7d\nlandfall app set shop --repo-token-file token",
+			"landfall app set shop --keep-files 7d\nlandfall app set shop --repo harbor/shop\n"+
+			"landfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if !reached.change() && (branch+previews+keepFiles+repository == "" || reached.username != "") {
 				return Invalid(
@@ -263,6 +264,10 @@ func (c *Call) appSet() *cobra.Command {
 				fmt.Fprintf(c.Stderr, "release.keep_files in the spec of %s is %s and goes before; %s holds once the production "+
 					"branch does not say it\n", printable(app.Name), printable(string(app.KeepFiles)), keepFiles)
 			}
+			if repository != "" && app.GitHubApp {
+				fmt.Fprintf(c.Stderr, "%s is reached as the GitHub App; a deploy key or a webhook that somebody made for it at "+
+					"GitHub is not used, and can be deleted there\n", printable(app.Name))
+			}
 			return c.showApp(app)
 		})
 	cmd.Long = `Set another production branch, who sees previews, how long old files stay, or a new password or token for
@@ -281,10 +286,13 @@ from the next run on, sent to the repository's own host only, and never shown: l
 it was set. A run that failed because the old one is refused can be repeated with landfall run retry RUN.
 --no-repo-token removes it.
 
-After a repository was transferred to another owner, nothing of it runs: landfall app show says so. With --repo
-OWNER/NAME the app follows it there.`
+With --repo OWNER/NAME the app's repository is reached as the GitHub App from now on (landfall github connect).
+It must be the same repository, and the App must see it. The app's token, deploy key and webhook are not used
+any more; the webhook that the server made is deleted. After a repository was transferred to another owner,
+nothing of it runs: landfall app show says so. With --repo OWNER/NAME the app follows it there.`
 	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
-	cmd.Flags().StringVar(&repository, "repo", "", "OWNER/NAME to which the app's repository was transferred")
+	cmd.Flags().StringVar(&repository, "repo", "",
+		"OWNER/NAME of the app's repository, to reach it as the GitHub App, or where it was transferred to")
 	cmd.Flags().StringVar(&previews, "previews", "", "who sees releases that are not live: public or signed-in")
 	cmd.Flags().StringVar(&keepFiles, "keep-files", "",
 		"how long files of releases that were live are served: 24h, 7d, or 0 for never")

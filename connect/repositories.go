@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/github"
@@ -26,6 +27,20 @@ func (c *Connection) Repositories(ctx context.Context) (github.Listing, error) {
 		return github.Listing{}, err
 	}
 	return c.tokens.Repositories(ctx, app, maxRepositories)
+}
+
+// Repository asks GitHub which repository a name (owner/name) leads to, once the App may fetch it, and returns that
+// with its clone address. It may be an old name. NotFound when no App is connected; Forbidden, with a sentence, when the App
+// may not fetch it; Unavailable when GitHub does not answer.
+func (c *Connection) Repository(ctx context.Context, name string) (is landfall.GitHubRepository, address string,
+	err error) {
+	if address, err = c.Address(ctx, name); err == nil {
+		is, err = c.tokens.Repository(ctx, name)
+	}
+	if err == nil && !strings.EqualFold(is.Owner+"/"+is.Name, name) {
+		address, err = c.Address(ctx, is.Owner+"/"+is.Name)
+	}
+	return is, address, err
 }
 
 // Named returns the repository that an address in any form names on the server of an App, in lower case; empty when it

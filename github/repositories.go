@@ -59,6 +59,28 @@ func (t *Tokens) Repositories(ctx context.Context, app App, limit int) (all List
 	return all, nil
 }
 
+// Repository asks GitHub which repository a name (owner/name) leads to: it may be an old name. Forbidden, with a
+// sentence, when the App does not see it; Unavailable when GitHub does not answer.
+func (t *Tokens) Repository(ctx context.Context, name string) (landfall.GitHubRepository, error) {
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	var got struct {
+		ID    int64  `json:"id"`
+		Name  string `json:"name"`
+		Owner struct {
+			Login string `json:"login"`
+		} `json:"owner"`
+	}
+	err := sleep(limited, t.Pace.take(reads, t.Now()))
+	if err == nil {
+		_, err = t.do(limited, http.MethodGet, "repos/"+name, nil, &got)
+	}
+	if err != nil && !landfall.Is(err, landfall.Forbidden) {
+		err = landfall.Wrapf("github.Repository", landfall.Unavailable, err, unanswered)
+	}
+	return landfall.GitHubRepository{ID: got.ID, Owner: got.Owner.Login, Name: got.Name}, err
+}
+
 // addRepositories adds what an installation sees, until there are upTo.
 func (t *Tokens) addRepositories(ctx context.Context, i Installation, upTo int, all *Listing) error {
 	k, response, err := t.issueAt(ctx, i.ID, "", listNeed())

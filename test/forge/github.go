@@ -23,6 +23,7 @@ func NewGitHubWorld(t testing.TB, env ...string) *World {
 	const path = "/api/v3"
 	host := http.NewServeMux()
 	host.Handle(path+"/", http.StripPrefix(path, api))
+	host.Handle("/organizations/", api) // where an App is made
 	host.Handle("/", f)
 	server := httptest.NewServer(host)
 	t.Cleanup(func() {
@@ -30,6 +31,7 @@ func NewGitHubWorld(t testing.TB, env ...string) *World {
 		server.Close()
 	})
 	f.Address, api.URL = server.URL, server.URL+path+"/"
+	api.Pages(f.Address)
 	return &World{Forge: f, API: api, Site: site.New(t, append([]string{
 		"LANDFALL_GITHUB_TOKEN=" + APIToken, "LANDFALL_GITHUB_API=" + api.URL,
 		"LANDFALL_ALLOWED_HOSTS=" + strings.TrimPrefix(server.URL, "http://")}, env...)...)}
