@@ -116,7 +116,7 @@ func approval(app landfall.AppReport) string {
 		"with write access approves the commit " + app.Commit.Short() + ", in one of these ways:\n" +
 		"- the button on the page of the run\n" +
 		"- the label `" + landfall.ApprovalLabel + "` on this pull request\n" +
-		"- a comment `/landfall approve " + app.Commit.Short() + "`\n" +
+		"- a comment `/landfall approve " + string(app.Commit) + "`\n" +
 		"- `landfall run approve " + app.RunID + "`\n" +
 		"\nIt then runs without secrets and without a network. Without an approval it ends after " +
 		countNoun(int(landfall.ApprovalWait/(24*time.Hour)), "day") + ".\n"

@@ -372,7 +372,7 @@ func labelled(t *testing.T, w *forge.World) {
 	// S18: the label is gone with the push, and the new commit waits
 	w.Eventually("the label is taken away", func() bool { return len(w.API.Labels(h.Name, 12)) == 0 })
 	label(writer, one)
-	w.Says(h, 12, "waiting for approval", "no run of "+string(one))
+	w.Says(h, 12, "waiting for approval", "no run of "+string(one), "/landfall approve "+string(two)+"`")
 	out, _ := w.Run(t.TempDir(), "run", "show", next.ID)
 	testkit.Contains(t, site.Told{out}, "waiting", string(two))
 
