@@ -56,6 +56,7 @@ func TestDialerRefusesTheOwnNetwork(t *testing.T) {
 		_, err = mixed.DialContext(t.Context(), "tcp", "public.example:443")
 		wantError(t, err, landfall.Forbidden)
 	}
+	// S13: none of them is dialed, by itself or behind a name
 	if got := hits.Load(); got != 0 {
 		t.Errorf("%d connections into the own network", got)
 	}
@@ -228,6 +229,7 @@ func TestEncodingsOfAddressesAreNotDialed(t *testing.T) {
 			t.Errorf("%s was answered", host)
 		}
 	}
+	// S13: however the address is written
 	if got := hits.Load(); got != 0 {
 		t.Errorf("%d connections arrived", got)
 	}

@@ -131,7 +131,7 @@ func TestBadSignature(t *testing.T) {
 			r := d.delivery(t, "push", "d-1", body)
 			change(d, r)
 			got := send(t, r)
-			// N-001: a wrong, missing, empty-secret or SHA-1-only signature is 401
+			// N-001: a wrong, missing, empty-secret or SHA-1-only signature is 401 S4: whatever the secret is not
 			if got.status != http.StatusUnauthorized || got.contentType != "application/problem+json" || got.Detail == "" {
 				t.Errorf("got %d %s %q, want 401 with a reason", got.status, got.contentType, got.Detail)
 			}

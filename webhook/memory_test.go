@@ -61,6 +61,7 @@ func TestMemoryOfUnverifiedBodies(t *testing.T) {
 	}
 	all.Wait()
 	runtime.ReadMemStats(&after)
+	// S1: they take no more than their budget
 	if grown := int64(after.HeapSys) - int64(before.HeapSys); grown > budget+allowance {
 		t.Errorf("the heap grew by %d MiB, want at most %d MiB", grown>>20, (budget+allowance)>>20)
 	}
@@ -121,6 +122,7 @@ func TestDeclaredLengthIsNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := send(t, d.delivery(t, "push", fmt.Sprintf("d-%d", i), body)); got.status != http.StatusAccepted {
+			// S2: and keeps no good push out
 			t.Fatalf("beside %d slow senders a good push gets %d, want 202", i+1, got.status)
 		}
 	}

@@ -447,6 +447,7 @@ func TestWebhookOfAForeignID(t *testing.T) {
 		secret, vault.Delivery("star", "star_created", func(map[string]any) {}),
 		vault.Delivery("ping", "ping_repository", func(map[string]any) {}),
 	} {
+		// S6: what names another repository does nothing
 		if got := w.Deliver(w.Installation(), d); got.Status != http.StatusAccepted || len(got.Runs) != 0 {
 			t.Errorf("a foreign %s: got %+v, want 202 and no run", d.Event, got)
 		}
