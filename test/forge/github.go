@@ -34,5 +34,5 @@ func NewGitHubWorld(t testing.TB, env ...string) *World {
 	api.Pages(f.Address)
 	return &World{Forge: f, API: api, Site: site.New(t, append([]string{
 		"LANDFALL_GITHUB_TOKEN=" + APIToken, "LANDFALL_GITHUB_API=" + api.URL,
-		"LANDFALL_ALLOWED_HOSTS=" + strings.TrimPrefix(server.URL, "http://")}, env...)...)}
+		"LANDFALL_ALLOWED_HOSTS=" + strings.TrimPrefix(server.URL, "http://") + "," + f.SSH.Address}, env...)...)}
 }

@@ -44,6 +44,15 @@ func TestReachAsApp(t *testing.T) {
 		return len(all) == 1 && says(all[0], githubtest.Self, run)
 	})[0]
 
+	keyed := w.Host(t, "harbor/keyed")
+	var keyedApp client.App
+	w.Call(http.MethodPost, "/apps", client.NewApp{Name: "keyed", Repository: w.SSH.URL(keyed.Name), Branch: "main",
+		HostKeys: []string{w.SSH.HostKey()}}, &keyedApp)
+	w.SSH.Allow(t, keyedApp.DeployKey.PublicKey, keyed.Name)
+	byKey, push := keyed.Release("one")
+	w.Deliver(forge.Hook{URL: keyedApp.Hook.URL, Secret: keyedApp.Hook.Secret}, push)
+	forge.WantEnds(t, w.World, "keyed", byKey, landfall.RunSucceeded)
+
 	refused := func(app, repository string, code int, says string) {
 		t.Helper()
 		out, got := w.Run(t.TempDir(), "app", "set", app, "--repo", repository)
@@ -53,7 +62,8 @@ func TestReachAsApp(t *testing.T) {
 	refused("shop", h.Name, 3, "landfall github connect")
 	w.Connect()
 	refused("shop", h.Name, 5, "is not installed on harbor/shop")
-	w.API.Install("harbor", map[string]int64{h.Name: h.ID, fresh.Name: fresh.ID, "harbor/other": 7})
+	w.API.Install("harbor", map[string]int64{h.Name: h.ID, fresh.Name: fresh.ID, keyed.Name: keyed.ID,
+		"harbor/other": 7})
 	refused("shop", "harbor/other", 4, "harbor/other (id 7) is another one")
 	refused("fresh", h.Name, 4, "is another one")
 	refused("shop", "shop", 2, "write it as OWNER/NAME")
@@ -83,6 +93,15 @@ func TestReachAsApp(t *testing.T) {
 	w.Landfall("app", "set", "fresh", "--repo", fresh.Name)
 	w.says("fresh", "reached as: the GitHub App")
 	w.Eventually("its webhook is gone", func() bool { return len(w.API.Hooks(fresh.Name)) == 0 })
+
+	w.Landfall("app", "set", "keyed", "--repo", keyed.Name)
+	asked := len(w.SSH.Asked())
+	byToken, push := keyed.Release("two")
+	w.Tells(push)
+	forge.WantEnds(t, w.World, "keyed", byToken, landfall.RunSucceeded)
+	if now := w.ShowApp("keyed"); now.DeployKey != nil || !now.GitHubApp || len(w.SSH.Asked()) != asked {
+		t.Errorf("the app with a deploy key is %+v now, want one that is fetched as the GitHub App", now)
+	}
 
 	byApp := comments("the App's comment says the release", func(all []githubtest.Comment) bool {
 		return len(all) == 2 && says(all[1], githubtest.Bot, run)
