@@ -30,8 +30,8 @@ func (c *Connection) Repositories(ctx context.Context) (github.Listing, error) {
 }
 
 // Repository asks GitHub which repository a name (owner/name) leads to, once the App may fetch it, and returns that
-// with its clone address. It may be an old name. NotFound when no App is connected; Forbidden, with a sentence, when the App
-// may not fetch it; Unavailable when GitHub does not answer.
+// with its clone address. It may be an old name. NotFound when no App is connected; Forbidden, with a sentence, when
+// the App may not fetch it; Unavailable when GitHub does not answer.
 func (c *Connection) Repository(ctx context.Context, name string) (is landfall.GitHubRepository, address string,
 	err error) {
 	if address, err = c.Address(ctx, name); err == nil {
