@@ -10,7 +10,7 @@ type Check struct {
 	App        string
 	Commit     CommitSHA
 	Repository int64  // the id of the repository that has it; 0 while there is none
-	Run        string // of which ID is
+	Run        string // of which ID is; another text while the run waits for approval
 	ID         int64  // given by the forge; 0 while there is none
 	Body       Digest // of what was sent last
 

@@ -117,8 +117,10 @@ func conclude(state landfall.RunState) string {
 		return "success"
 	case landfall.RunSkipped:
 		return "neutral"
-	case landfall.RunSuperseded, landfall.RunCancelled, landfall.RunDeclined, landfall.RunExpired:
+	case landfall.RunSuperseded, landfall.RunCancelled, landfall.RunDeclined:
 		return "cancelled"
+	case landfall.RunExpired:
+		return "timed_out"
 	case landfall.RunFailed, landfall.RunError:
 	}
 	return "failure"
@@ -142,13 +144,23 @@ func checkActions(report landfall.CheckReport) []*gogithub.CheckRunAction {
 	return actions
 }
 
+// checkName returns by what we know a check run again. One that is completed is never in progress again at GitHub, so a
+// run that waited for approval gets another one then, which GitHub shows in the place of the first.
+func checkName(report landfall.CheckReport) string {
+	if report.State == landfall.RunWaiting {
+		return report.RunID + " waiting"
+	}
+	return report.RunID
+}
+
 // checkRun returns the request that makes a check run, with all of its annotations.
 func checkRun(report landfall.CheckReport) gogithub.CreateCheckRunOptions {
 	notes, _ := annotations(report)
 	details := report.Run
 	options := gogithub.CreateCheckRunOptions{
-		Name: "landfall/" + report.App, HeadSHA: string(report.Commit), DetailsURL: &details, ExternalID: &report.RunID,
-		Status: new("in_progress"), StartedAt: &gogithub.Timestamp{Time: report.Started.Truncate(time.Second)},
+		Name: "landfall/" + report.App, HeadSHA: string(report.Commit), DetailsURL: &details,
+		ExternalID: new(checkName(report)), Status: new("in_progress"),
+		StartedAt: &gogithub.Timestamp{Time: report.Started.Truncate(time.Second)},
 		Output: &gogithub.CheckRunOutput{
 			Title: new(CheckTitle(report)), Summary: new(CheckSummary(report)), Text: new(CheckText(report)),
 			Annotations: notes,

@@ -34,8 +34,8 @@ func (s *Sender) flushCheck(ctx context.Context) (bool, error) {
 // next, after the statuses that are due meanwhile.
 func (s *Sender) sendCheck(ctx context.Context, check landfall.Check) error {
 	report := check.Report
-	if check.Repository != report.Repository.ID || check.Run != report.RunID { // each run has a check run of its own
-		check.Repository, check.Run, check.ID, check.Body = report.Repository.ID, report.RunID, 0, ""
+	if name := checkName(report); check.Repository != report.Repository.ID || check.Run != name { // it needs another one
+		check.Repository, check.Run, check.ID, check.Body = report.Repository.ID, name, 0, ""
 	}
 	wanted := checkRun(report)
 	noted, err := notedOf(check.Body, wanted)

@@ -135,7 +135,7 @@ func TestCheckRunIsTold(t *testing.T) {
 		"ready": {"success", []string{"retry", "promote"}, 0}, "skipped": {"neutral", []string{"retry"}, 0},
 		"superseded": {"cancelled", []string{"retry"}, 0}, "build": {"failure", []string{"retry"}, 0},
 		"spec": {"failure", []string{"retry"}, 2}, "contract": {"failure", []string{"retry"}, 1},
-		"waiting": {"action_required", []string{"approve"}, 0},
+		"unchanged": {"success", []string{"retry"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,6 +170,48 @@ func TestCheckRunIsTold(t *testing.T) {
 				t.Errorf("%d requests more, want none when nothing changed", n-requests)
 			}
 		})
+	}
+}
+
+// Whatever comes of a run, its check run has a conclusion. A rule of GitHub that requires the check is never left
+// waiting by a run that is over.
+func TestCheckConclusions(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[landfall.RunState]string{
+		landfall.RunQueued: "", landfall.RunRunning: "", landfall.RunWaiting: "action_required",
+		landfall.RunSucceeded: "success", landfall.RunSkipped: "neutral",
+		landfall.RunFailed: "failure", landfall.RunError: "failure",
+		landfall.RunSuperseded: "cancelled", landfall.RunCancelled: "cancelled", landfall.RunDeclined: "cancelled",
+		landfall.RunExpired: "timed_out",
+	} {
+		b := newAppBench(t)
+		r := checkReports()["building"]
+		r.State = state
+		b.wantsReport(r)
+		b.told(t)
+		got := b.run(t)
+		if got.Conclusion != want || (got.Status == "completed") != (want != "") || state.Final() && want == "" {
+			t.Errorf("%s: got %s %s, want %s", state, got.Status, got.Conclusion, want)
+		}
+	}
+}
+
+// A run that waited for approval is in progress when it is approved, though GitHub lets nothing that is completed be in
+// progress again.
+func TestCheckRunOfApproved(t *testing.T) {
+	t.Parallel()
+	b := newAppBench(t)
+	for _, step := range []struct{ name, status, conclusion string }{
+		{"waiting", "completed", "action_required"}, {"building", "in_progress", ""}, {"ready", "completed", "success"},
+	} {
+		b.wants(step.name)
+		b.told(t)
+		if got := b.run(t); got.Status != step.status || got.Conclusion != step.conclusion {
+			t.Errorf("%s: got %s %s, want %s %s", step.name, got.Status, got.Conclusion, step.status, step.conclusion)
+		}
+	}
+	if all := b.server.CheckRuns("harbor/shop", ""); len(all) != 2 {
+		t.Errorf("got %+v, want one that waited and one of the run", all)
 	}
 }
 

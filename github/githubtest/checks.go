@@ -86,6 +86,7 @@ func (s *Server) serveChecks(c call) reply {
 	if !strings.HasPrefix(c.Request.Header.Get("Authorization"), "Bearer ghs_") {
 		return refuse(http.StatusForbidden, "You must authenticate via a GitHub App.")
 	}
+	before := run
 	noted := run.Output.Annotations
 	run.Output.Annotations, run.Actions = nil, nil
 	if err := json.NewDecoder(c.Request.Body).Decode(&run); err != nil {
@@ -106,6 +107,9 @@ func (s *Server) serveChecks(c call) reply {
 		run.Conclusion, run.CompletedAt = "", ""
 	case run.Conclusion == "":
 		return refuse(http.StatusUnprocessableEntity, "Validation Failed: conclusion is required")
+	}
+	if before.Status == "completed" && run.Status != "completed" { // GitHub goes on showing what came of it
+		run.Status, run.Conclusion, run.CompletedAt = before.Status, before.Conclusion, before.CompletedAt
 	}
 	status := http.StatusOK
 	if i == len(s.checks) {

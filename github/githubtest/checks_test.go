@@ -53,6 +53,10 @@ func TestCheckRuns(t *testing.T) {
 		len(run.Actions) != 1 || run.ExternalID != "42" || run.Output.Annotations[0].Path != "README.md" {
 		t.Errorf("got %+v, want it completed, and both annotations", run)
 	}
+	callAs(t, s, appToken, http.MethodPatch, one, inProgress)
+	if run = s.CheckRuns("harbor/shop", commit)[0]; run.Status != "completed" || run.Conclusion != "success" {
+		t.Errorf("got %+v, want that what is completed remains so", run)
+	}
 	callAs(t, s, appToken, http.MethodPost, path, inProgress)
 	for query, want := range map[string]int{"": 1, "?filter=all": 2, "?check_name=other": 0} {
 		_, list := callAs(t, s, appToken, http.MethodGet, "repos/harbor/shop/commits/"+commit+"/check-runs"+query, "")

@@ -166,7 +166,10 @@ func TestChecks(t *testing.T) {
 		got := concluded(t, w, h, theirs, "action_required")
 		testkit.EqualList(t, "buttons of what waits", buttons(got), []string{"Approve"})
 		presses(t, w, h, "check_run_approve", "triage", theirs)
+		open := h.Hold()
 		presses(t, w, h, "check_run_approve", "write", theirs)
+		checked(t, w, h, theirs, func(c githubtest.CheckRun) bool { return c.Status == "in_progress" })
+		open()
 		// S18: a button approves the very commit, for who has write access alone
 		got = concluded(t, w, h, theirs, "success")
 		testkit.EqualList(t, "buttons of a fork's preview", buttons(got), []string{"Re-run"})
@@ -189,4 +192,11 @@ func TestChecks(t *testing.T) {
 			}
 		}
 	})
+
+	for _, c := range w.API.CheckRuns(h.Name, "") {
+		// L-005: nothing is left in progress
+		if c.Status != "completed" {
+			t.Errorf("the check run %+v is not completed", c)
+		}
+	}
 }
