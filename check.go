@@ -28,6 +28,7 @@ type CheckReport struct {
 	Live       bool      // the release is what visitors see
 	WasLive    bool      // it was what visitors saw, and is not any more
 	Promotable bool      // the release can be made live, and is not
+	Answers    []string  // what became of the last presses of buttons, the oldest first
 }
 
 // CheckAction is a button of a check run.

@@ -49,6 +49,15 @@ func (acceptor *Acceptor) doCheck(ctx context.Context, tx *store.Tx, app landfal
 	return request.Commit.Short() + " is queued again", nil
 }
 
+// answerCheck has the check run say what became of a command at it.
+func (acceptor *Acceptor) answerCheck(ctx context.Context, tx *store.Tx, app landfall.App,
+	command landfall.Command) error {
+	if command.Kind != landfall.CheckCommand || app.ID == "" {
+		return nil
+	}
+	return acceptor.Runs.QueueCheck(ctx, tx, app, checkRequest(command).Commit)
+}
+
 // promoteRun makes the release of a run live.
 func (acceptor *Acceptor) promoteRun(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run,
 	command landfall.Command, reason string) (string, error) {

@@ -161,6 +161,9 @@ func (acceptor *Acceptor) obeyNext(ctx context.Context, id int64,
 		if command.Comment != 0 && err == nil {
 			command.Reaction = worse(command.Reaction, reactionTo(refused))
 		}
+		if err := acceptor.answerCheck(ctx, tx, app, command); err != nil {
+			return err
+		}
 		commented, enabling := acceptor.Runs.CommentsEnabled(ctx, tx, app)
 		if enabling != nil {
 			return enabling

@@ -36,22 +36,24 @@ func CheckTitle(report landfall.CheckReport) string {
 // CheckSummary returns what a check run says, in GitHub's Markdown: what a comment says of the app, and how a commit is
 // approved that waits for that. Texts of people appear as they were written, and are never read as markup.
 func CheckSummary(report landfall.CheckReport) string {
+	first, last := "", ""
+	switch {
+	case report.Live:
+		first = "This release is live.\n\n"
+	case report.WasLive:
+		first = "This release was live, and is not any more.\n\n"
+	}
+	if _, left := annotations(report); left > 0 {
+		last = "\n" + countNoun(left, "more error") + " with a file and a line in the run\n"
+	}
+	last += answers(report.Answers)
 	rows := maxRows
 	text := sectionBody(report.AppReport, false, rows)
-	for len(text) > maxComment && rows > 0 {
+	for len(first)+len(text)+len(last) > maxComment && rows > 0 {
 		rows /= 4
 		text = sectionBody(report.AppReport, false, rows)
 	}
-	switch {
-	case report.Live:
-		text = "This release is live.\n\n" + text
-	case report.WasLive:
-		text = "This release was live, and is not any more.\n\n" + text
-	}
-	if _, left := annotations(report); left > 0 {
-		text += "\n" + countNoun(left, "more error") + " with a file and a line in the run\n"
-	}
-	return text
+	return first + text + last
 }
 
 // CheckText returns the end of a run's log as code.

@@ -25,10 +25,12 @@ func checkReports() map[string]landfall.CheckReport {
 		"declared twice\n\nright would be one of:\n  config, static")
 	promise := ended(landfall.RunFailed, "functions/pay/contract.yaml:4: the answer has no field \"total\"")
 	waiting := ended(landfall.RunWaiting, "")
+	answered := of(all["unchanged"].Apps[0])
+	answered.Answers = []string{"ada asked to promote: shop: promote needs the role maintain in harbor/shop, and ada has write"}
 	live, replaced := of(all["ready"].Apps[0]), of(all["ready"].Apps[0])
 	live.Live, live.Base, replaced.WasLive, replaced.Base = true, "abcd2345", true, ""
 	return map[string]landfall.CheckReport{
-		"live": live, "replaced": replaced,
+		"live": live, "replaced": replaced, "answered": answered,
 		"ready":      of(all["ready"].Apps[0], "plan: 2 of 9 units changed", "succeeded: Released owf2k7qa"),
 		"unchanged":  of(all["unchanged"].Apps[0]),
 		"building":   of(ended(landfall.RunRunning, ""), "build: npm ci"),

@@ -2,7 +2,10 @@ package runs
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"landfall.dev/landfall"
@@ -12,8 +15,8 @@ import (
 // logEnd is how many lines of a run's log a check run is composed from.
 const logEnd = 100
 
-// queueCheck notes news of a commit for its check run, which a GitHub App alone may make.
-func (r *Runs) queueCheck(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
+// QueueCheck notes news of a commit for its check run, which a GitHub App alone may make.
+func (r *Runs) QueueCheck(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
 	if connected, err := tx.HasGitHubApp(ctx); err != nil || !connected {
 		return err
 	}
@@ -76,10 +79,31 @@ func (c Checks) compose(ctx context.Context, of *landfall.Check) (bool, error) {
 		}
 		of.Report.Promotable = !of.Report.Live && run.Fork == 0
 	}
+	if of.Report.Answers, err = r.answersAt(ctx, app, of.Commit); err != nil {
+		return false, err
+	}
 	if run.State.Final() {
 		of.Report.Log, err = r.DB.LogEnd(ctx, run.ID, logEnd)
 	}
 	return true, err
+}
+
+// answersAt returns what became of the last commands at an app's check run of a commit.
+func (r *Runs) answersAt(ctx context.Context, app landfall.App, commit landfall.CommitSHA) (all []string, err error) {
+	commands, err := r.DB.CommandsOf(ctx, app.GitHub, 0)
+	for _, command := range commands {
+		var request landfall.CheckRequest
+		if command.Kind != landfall.CheckCommand || json.Unmarshal([]byte(command.Data), &request) != nil ||
+			request.Commit != commit {
+			continue
+		}
+		for line := range strings.SplitSeq(command.Answer, "\n") {
+			if strings.HasPrefix(line, fmt.Sprintf("%s asked to %s: %s: ", command.Sender.Login, request.Action, app.Name)) {
+				all = append(all, line)
+			}
+		}
+	}
+	return all, err
 }
 
 // pullOf returns the newest open pull request whose head is a commit; where there is none, one into the production

@@ -64,7 +64,7 @@ func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, 
 	if err != nil {
 		return err
 	}
-	if err := r.queueCheck(ctx, tx, app, run.Commit); err != nil {
+	if err := r.QueueCheck(ctx, tx, app, run.Commit); err != nil {
 		return err
 	}
 	return r.queueComments(ctx, tx, app, run)

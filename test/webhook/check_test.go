@@ -135,6 +135,9 @@ func TestChecks(t *testing.T) {
 		got := concluded(t, w, h, two, "success")
 		testkit.EqualList(t, "buttons of a preview", buttons(got), []string{"Re-run", "Promote"})
 		presses(t, w, h, "check_run_promote", "write", two)
+		checked(t, w, h, two, func(c githubtest.CheckRun) bool {
+			return strings.Contains(c.Output.Summary, "promote needs the role maintain")
+		})
 		presses(t, w, h, "check_run_promote", "maintain", two)
 		w.Eventually("visitors see it", func() bool { return w.Get(w.At("shop", "/")).Body == "two" })
 		moves := site.List[client.Move](w.Site, "/apps/shop/moves?pointer=live")
