@@ -3,6 +3,7 @@ package github_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -86,12 +87,16 @@ func (o *outbox) DropOvertaken(context.Context) error {
 	return o.fail
 }
 
-func (o *outbox) Sent(_ context.Context, id int64, at time.Time) error {
+func (o *outbox) Sent(_ context.Context, at time.Time, ids ...int64) error {
 	if o.lose > 0 {
 		o.lose--
 		return &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"}
 	}
-	return o.change(id, func(r *landfall.Report) { r.Sent = at })
+	var err error
+	for _, id := range ids {
+		err = errors.Join(err, o.change(id, func(r *landfall.Report) { r.Sent = at }))
+	}
+	return err
 }
 
 func (o *outbox) Postpone(_ context.Context, id int64, at time.Time, problem string) error {

@@ -54,6 +54,11 @@ func (p *pace) take(what request, now time.Time) time.Duration {
 	return wait
 }
 
+// allows reports whether so many writes would not have to wait.
+func (p *pace) allows(n int, now time.Time) bool {
+	return p.points.TokensAt(now) >= float64(n*writePoints)
+}
+
 // busy reports whether a write has to wait.
 func (p *pace) busy(now time.Time) bool { return p.points.TokensAt(now) < writePoints }
 

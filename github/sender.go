@@ -27,8 +27,8 @@ type Outbox interface {
 	// dropped, and none while that one waits.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error)
 
-	// Sent records that GitHub has a report.
-	Sent(ctx context.Context, id int64, at time.Time) error
+	// Sent records that GitHub has reports.
+	Sent(ctx context.Context, at time.Time, ids ...int64) error
 
 	// Postpone adds one to a report's attempts, and sets when it is due again and what the problem is.
 	Postpone(ctx context.Context, id int64, at time.Time, problem string) error
@@ -37,11 +37,12 @@ type Outbox interface {
 	Drop(ctx context.Context, id int64, problem string) error
 }
 
-// Sender sends the reports in the outbox, one at a time, and then what is due for commands, check runs, comments and
-// deployments, at a pace that keeps within GitHub's limits. Reports of one commit and context arrive in the order of
-// their IDs; one that cannot be sent holds back only those. While requests have to wait for the limits, no pending
-// state is sent that a later report follows already. It never gives up a report because GitHub is down, and waits as
-// long as GitHub asks.
+// Sender sends the reports in the outbox, and then what is due for commands, check runs, comments and deployments, at a
+// pace that keeps within GitHub's limits. It has one request under way at a time, and several only with final states of
+// commits, while GitHub takes all of them and none has to wait for a limit. Reports of one commit and context arrive in
+// the order of their IDs; one that cannot be sent holds back only those. While requests have to wait for the limits, no
+// pending state is sent that a later report follows already. It never gives up a report because GitHub is down, and
+// waits as long as GitHub asks.
 //
 // Each report arrives at least once: when an answer is lost, or the process ends before the outbox records it, the same
 // status is posted again. That changes nothing but the history of the commit's statuses, because no later one of its
@@ -79,6 +80,7 @@ type Sender struct {
 
 	pace   *pace     // nil until the first request
 	paused time.Time // the time until which GitHub wants no request at all
+	beside int       // how many final states are sent beside each other next, if any
 	self   int64     // our user at GitHub; 0 until it is known
 }
 
@@ -121,9 +123,9 @@ func (s *Sender) Flush(ctx context.Context) error {
 	return nil
 }
 
-// flushReport sends the report that is due first. It reports whether there was one.
+// flushReport sends the report that is due first, with others beside it. It reports whether there was one.
 func (s *Sender) flushReport(ctx context.Context) (bool, error) {
-	due, err := s.Outbox.Due(ctx, s.Now(), 1)
+	due, err := s.Outbox.Due(ctx, s.Now(), max(1, s.beside))
 	if err == nil && len(due) > 0 && due[0].State == landfall.StatusPending && s.DropOvertaken != nil &&
 		s.limits().busy(s.Now()) {
 		if err = s.DropOvertaken(ctx); err == nil {
@@ -133,55 +135,59 @@ func (s *Sender) flushReport(ctx context.Context) (bool, error) {
 	if err != nil || len(due) == 0 {
 		return false, err
 	}
-	return true, s.send(ctx, due[0])
+	return true, s.send(ctx, s.besideEachOther(due))
 }
 
-// send makes one attempt at one report, and records the result.
-func (s *Sender) send(ctx context.Context, report landfall.Report) error {
-	traced, span := s.Tracer.Resume(ctx, report.Trace, string(landfall.StepReport), trace.Report(report)...)
-	response, err := s.call(traced, writes,
-		func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
-	span.End(err)
-	if err := notSent(ctx, err); err != nil {
-		return err
-	}
-	v := s.classify(statusSubject(report), response, err)
+// record records the result of an attempt at a report that has one. It returns whether GitHub has it.
+func (s *Sender) record(ctx context.Context, a sending) (bool, error) {
+	report := a.report
+	v := s.classify(statusSubject(report), a.response, a.err)
 	log := s.Logger.With("app", report.AppName, "app_id", report.App, "run", report.Run, "commit", report.Commit, "report",
 		report.ID, "state", report.State)
 	if report.Delivery != "" {
 		log = log.With("delivery", report.Delivery)
 	}
-	// What GitHub has received is recorded even while we are stopping.
-	ctx = context.WithoutCancel(ctx)
 	switch {
 	case v.problem == "":
 		log.Info("commit status sent")
-		err := s.Outbox.Sent(ctx, report.ID, s.Now())
-		crashpoint.Here("report.after")
-		return err
+		return true, nil
 	case v.drop:
 		log.Warn("commit status dropped", "problem", v.problem)
-		return s.Outbox.Drop(ctx, report.ID, v.problem)
+		return false, s.Outbox.Drop(ctx, report.ID, v.problem)
 	default:
 		log.Warn("commit status postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
-		return s.Outbox.Postpone(ctx, report.ID, v.at, v.problem)
+		return false, s.Outbox.Postpone(ctx, report.ID, v.at, v.problem)
 	}
 }
 
 // call makes one request, when its time has come.
-func (s *Sender) call(ctx context.Context, what request,
-	send func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
-	if err := s.wait(ctx, s.limits().take(what, s.Now())); err != nil {
+func (s *Sender) call(ctx context.Context, what request, send func(ctx context.Context) (*gogithub.Response,
+	error)) (*gogithub.Response, error) {
+	if err := s.turn(ctx, what); err != nil {
 		return nil, err
+	}
+	return limited(ctx, send)
+}
+
+// turn returns when the time of a request has come.
+func (s *Sender) turn(ctx context.Context, what request) error {
+	if err := s.wait(ctx, s.limits().take(what, s.Now())); err != nil {
+		return err
 	}
 	if s.Allowed != nil {
 		if err := s.Allowed(ctx); err != nil {
-			return nil, disallowedError{err}
+			return disallowedError{err}
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	return nil
+}
+
+// limited makes one request, which has a limit of time.
+func limited(ctx context.Context, send func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response,
+	error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return send(limited)
+	return send(ctx)
 }
 
 func (s *Sender) limits() *pace {

@@ -82,7 +82,7 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("got the reports %+v and the error %v, want one", pending, err)
 	}
-	if err := outbox.Sent(t.Context(), pending[0].ID, time.Now()); err != nil {
+	if err := outbox.Sent(t.Context(), time.Now(), pending[0].ID); err != nil {
 		t.Fatal(err)
 	}
 

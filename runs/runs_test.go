@@ -116,7 +116,7 @@ func TestShown(t *testing.T) {
 	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
 	pending := testkit.Must(outbox.Due(t.Context(), time.Now(), 10))(t)
 	testkit.Equal(t, "reports that are due at first", len(pending), 1)
-	if err := outbox.Sent(t.Context(), pending[0].ID, time.Now()); err != nil {
+	if err := outbox.Sent(t.Context(), time.Now(), pending[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	gate := accepttest.Gate{Release: make(chan struct{})}

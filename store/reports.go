@@ -71,10 +71,18 @@ func (o Outbox) DropOvertaken(ctx context.Context) error {
 		landfall.StatusPending, "A later state was due before this one could be sent within GitHub's limits.")
 }
 
-// Sent records that the forge has a report.
-func (o Outbox) Sent(ctx context.Context, id int64, at time.Time) error {
-	return o.update(ctx, statusesSent, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`,
-		id, micros(at))
+// Sent records that the forge has reports.
+func (o Outbox) Sent(ctx context.Context, at time.Time, ids ...int64) error {
+	return o.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
+		for _, id := range ids {
+			err := tx.exec(ctx, "store.Outbox", `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = ''
+				WHERE id = $1`, id, micros(at))
+			if err != nil {
+				return err
+			}
+		}
+		return tx.count(ctx, statusesSent, int64(len(ids)))
+	})
 }
 
 // Postpone records that a report is to be tried again at the given time, and why.

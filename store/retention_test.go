@@ -99,7 +99,7 @@ func testForgetRuns(open opener) func(t *testing.T) {
 			if r.Run == "owing" {
 				continue
 			}
-			if err := box.Sent(ctx, r.ID, after(20)); err != nil {
+			if err := box.Sent(ctx, after(20), r.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

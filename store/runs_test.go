@@ -312,7 +312,7 @@ func testReports(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 		testkit.Same(t, "due when the oldest is postponed: nothing overtakes it", due(noon, 10), []int64{3})
-		if err := box.Sent(ctx, 1, after(4)); err != nil {
+		if err := box.Sent(ctx, after(4), 1); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Same(t, "due when the oldest is sent", due(noon, 10), []int64{2, 3})

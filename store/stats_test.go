@@ -81,7 +81,7 @@ func testPulse(t *testing.T, open opener) {
 		}
 		do(box.Postpone(ctx, 1, after(50), "down"))
 		testkit.Same(t, "a postponed status is as old as before", pulse().Statuses, store.Backlog{Count: 3, Since: noon})
-		do(box.Sent(ctx, 1, after(51)))
+		do(box.Sent(ctx, after(51), 1))
 		do(box.Drop(ctx, 2, "gone"))
 		testkit.Same(t, "what is left", pulse().Statuses, store.Backlog{Count: 1, Since: after(2)})
 

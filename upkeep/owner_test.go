@@ -92,7 +92,7 @@ func (l litter) wantRefused(want landfall.Kind) {
 			_, err := l.Receiver.Accept(ctx, remote.Repository{App: accepttest.AppID, Actor: "ada"}, updates)
 			return err
 		},
-		"a report that was sent": func() error { return store.Outbox{DB: l.Receiver.DB}.Sent(ctx, 1, time.Now()) },
+		"a report that was sent": func() error { return store.Outbox{DB: l.Receiver.DB}.Sent(ctx, time.Now(), 1) },
 	} {
 		if err := do(); err == nil || landfall.KindOf(err) != want {
 			l.T.Errorf("%s: got %v, want it refused as %s", what, err, want)
