@@ -167,6 +167,8 @@ func (w *Worker) work(ctx context.Context, topic, id string) error {
 	switch topic {
 	case runs.Topic:
 		logger = logger.With("run", id)
+	case runs.TopicCommit:
+		logger = logger.With("commit", id)
 	case deploy.TopicCollect, accept.TopicCatchUp, accept.TopicHook:
 		logger = logger.With("app_id", id)
 	case accept.TopicPlace:
@@ -181,6 +183,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 	switch topic {
 	case runs.Topic:
 		return w.Pipeline.Work(ctx, id)
+	case runs.TopicCommit:
+		return w.Pipeline.WorkCommit(ctx, landfall.CommitSHA(id))
 	case deploy.TopicCollect:
 		return w.Upkeep.Collect(ctx, id)
 	case upkeep.TopicForget:

@@ -247,6 +247,9 @@ func (d draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, err
 		}
 		return files, err
 	}
+	if d.judged {
+		return nil, errChanged
+	}
 	dir := filepath.Join(d.Scratch, d.run.ID+"-"+job.key.Hex()[:12])
 	defer func() { _ = os.RemoveAll(dir) }()
 	if err := d.fill(ctx, dir, job.inputs); err != nil {
@@ -286,7 +289,7 @@ func (a *attempt) cachedBuild(ctx context.Context, key landfall.Digest) ([]landf
 	for _, f := range kept.Files {
 		at := filepath.Join(folder, filepath.FromSlash(f.Path))
 		if !isStored(f, at, a.run.Attempt > 1) {
-			if a.dry { // the files may be on the machine that works on runs
+			if a.dry || a.judged { // the files may be on the machine that works on runs
 				return nil, nil
 			}
 			return nil, a.forgetBuild(ctx, key)

@@ -50,11 +50,16 @@ func (a *attempt) fetch(ctx context.Context) (checkout, error) {
 			return c, err
 		}
 	}
-	applied := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil })
-	if !applied && !a.run.Rebuild && strings.Contains(strings.ToLower(c.info.Text), skipWords) {
+	if c.skips(pushes) {
 		return c, &skipError{"the commit's message has " + skipWords + " (landfall run retry --rebuild runs it all the same)"}
 	}
 	return c, nil
+}
+
+// skips reports whether the commit's message says that its pushes want no release.
+func (c checkout) skips(pushes []landfall.Push) bool {
+	applied := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil })
+	return !applied && !c.run.Rebuild && strings.Contains(strings.ToLower(c.info.Text), skipWords)
 }
 
 // skipWords, anywhere in a commit's message, say that its push wants no release.

@@ -44,6 +44,9 @@ func (p plan) pinImages(ctx context.Context) (*spec.Spec, error) {
 		if p.Images == nil {
 			return nil, landfall.Errorf("pipeline.pinImages", landfall.Invalid, "%s: images are not pulled here", e.Pos)
 		}
+		if p.judged { // a registry may take its time
+			return nil, errChanged
+		}
 		logins, err := p.buildSecrets.logins(e)
 		if err == nil {
 			image, err = p.Images.Pin(ctx, image, logins)

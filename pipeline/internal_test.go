@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -58,6 +59,12 @@ func (carpenter) Build(_ context.Context, c BuildCommand) (BuildResult, error) {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return newBenchOf(t, landfall.App{UIDSpace: uuid.New()})
+}
+
+// newBenchOf is newBench for an app with a folder and a name space.
+func newBenchOf(t *testing.T, app landfall.App) *bench {
+	t.Helper()
 	b := &bench{t: t, git: filepath.Join(t.TempDir(), "git"), objects: filepath.Join(t.TempDir(), "objects")}
 	b.command("init", "--quiet", "--bare", b.git)
 	objects, err := disk.Open(b.objects)
@@ -71,8 +78,8 @@ func newBench(t *testing.T) *bench {
 	})
 	db, logger := storetest.Open(t, storetest.SQLite(t)), slog.New(slog.DiscardHandler)
 	b.app = landfall.App{
-		ID: "shop-id", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", UIDSpace: uuid.New(),
-		Objects: "apps/default/shop/",
+		ID: "shop-id", Namespace: landfall.DefaultNamespace, Name: "shop", Branch: "main", UIDSpace: app.UIDSpace,
+		Folder: app.Folder, Objects: "apps/default/shop/",
 	}
 	b.update(db, func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 0); err != nil {
@@ -105,7 +112,9 @@ func (b *bench) update(db *store.DB, f func(ctx context.Context, tx *store.Tx) e
 
 func (b *bench) command(args ...string) string {
 	b.t.Helper()
-	out, err := exec.Command("git", args...).CombinedOutput()
+	git := exec.Command("git", args...)
+	git.Env = append(os.Environ(), "GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000")
+	out, err := git.CombinedOutput()
 	if err != nil {
 		b.t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
@@ -121,7 +130,11 @@ func (b *bench) commits(message string, files map[string]string) landfall.Commit
 		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 			b.t.Fatal(err)
 		}
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+		err := os.WriteFile(at, []byte(text), 0o600)
+		if target, ok := strings.CutPrefix(text, "-> "); ok {
+			err = errors.Join(os.Remove(at), os.Symlink(target, at))
+		}
+		if err != nil {
 			b.t.Fatal(err)
 		}
 	}

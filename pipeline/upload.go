@@ -70,9 +70,13 @@ func (k storedPlan) store(ctx context.Context) error {
 			return err
 		}
 	}
+	k.logStored()
+	return nil
+}
+
+func (k storedPlan) logStored() {
 	k.logf("%d of %s uploaded (%d of %d bytes)", k.stats.FilesUploaded, landfall.Count(k.stats.Files, "file"),
 		k.stats.BytesUploaded, k.stats.Bytes)
-	return nil
 }
 
 // holdUnchanged reserves the prefixes that the unchanged units use. A unit whose content is just being collected is

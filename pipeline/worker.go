@@ -87,6 +87,7 @@ type attempt struct {
 	here         bool                       // builds are run whose files are on another machine
 	buildFolders []string                   // the folders of the builds in which they are
 	dry          bool                       // it only plans: nothing about its run is stored
+	judged       bool                       // it only finds out whether the commit changes anything: nothing is made
 	dryOutputs   []string                   // the folders of outputs that nothing records
 }
 

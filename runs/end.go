@@ -24,11 +24,14 @@ func (r *Runs) End(ctx context.Context, tx *store.Tx, app landfall.App, run land
 	if run.State == landfall.RunSkipped {
 		text = "Skipped: " + text
 	}
-	target := ""
+	report := landfall.Report{State: statusOf(run.State), Description: text, NextAt: run.Finished}
 	if run.Release != "" {
-		target = r.ReleaseURL(app.Name, run.Release)
+		report.Target = r.ReleaseURL(app.Name, run.Release)
 	}
-	if err := r.queueStatus(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
+	if err := tx.DropWaiting(ctx, run, run.Finished); err != nil { // the final state would wait for them
+		return err
+	}
+	if err := r.queueStatus(ctx, tx, app, run, report); err != nil {
 		return err
 	}
 	return tx.EndLog(ctx, run.ID, run.Step, run.Finished, lastLines(run)...)
@@ -48,20 +51,18 @@ func lastLines(run landfall.Run) []string {
 }
 
 // queueStatus adds a commit status to the outbox, and queues the comments that say the same, if the forge hears about
-// this app.
+// this app. The report has what is said, the address when it is not the run's, and its time.
 func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run,
-	state landfall.StatusState, text, target string) error {
+	report landfall.Report) error {
 	if reported, err := r.isTold(ctx, tx, app); err != nil || !reported {
 		return err
 	}
-	if target == "" {
-		target = r.RunURL(run.ID)
+	report.App, report.Run, report.Repository, report.Commit = app.ID, run.ID, app.GitHub, run.Commit
+	report.Context, report.Description = "landfall/"+app.Name, landfall.CutDescription(report.Description)
+	if report.Target == "" {
+		report.Target = r.RunURL(run.ID)
 	}
-	err := tx.CreateReport(ctx, landfall.Report{
-		App: app.ID, Run: run.ID, Repository: app.GitHub, Commit: run.Commit, Context: "landfall/" + app.Name,
-		State: state, Description: landfall.CutDescription(text), Target: target, NextAt: r.Now(),
-	})
-	if err != nil {
+	if err := tx.CreateReport(ctx, report); err != nil {
 		return err
 	}
 	if err := r.QueueCheck(ctx, tx, app, run.Commit); err != nil {

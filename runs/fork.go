@@ -27,7 +27,7 @@ func (r *Runs) Wait(ctx context.Context, tx *store.Tx, app landfall.App, run lan
 	if err != nil {
 		return err
 	}
-	return r.queueStatus(ctx, tx, app, run, landfall.StatusPending, run.Reason, "")
+	return r.queueStatus(ctx, tx, app, run, r.pending(run.Reason))
 }
 
 // Approve lets a run of a fork's commit be worked on, in the caller's transaction. Whoever calls it has found out that
@@ -54,7 +54,7 @@ func (r *Runs) Approve(ctx context.Context, tx *store.Tx, id string, by landfall
 		return err
 	}
 	run.State = landfall.RunQueued
-	if err := r.queueStatus(ctx, tx, app, run, landfall.StatusPending, "Queued: approved by "+by.By, ""); err != nil {
+	if err := r.queueStatus(ctx, tx, app, run, r.pending("Queued: approved by "+by.By)); err != nil {
 		return err
 	}
 	tx.Enqueue(Topic, id, time.Time{})

@@ -18,6 +18,14 @@ import (
 // Topic is the topic of the jobs that take a run through its steps. The job has the run's ID.
 const Topic = "run"
 
+// TopicCommit is the topic of the jobs that look at the queued runs of a commit together. The job has the commit's
+// name.
+const TopicCommit = "commit"
+
+// pendingWait is how long nothing is said of a run that began beside others of its commit: those in which the commit
+// changes nothing are over by then, and their final state is the first thing that is said of them.
+const pendingWait = 5 * time.Second
+
 // Runs makes and ends runs, and reports them to people.
 type Runs struct {
 	DB       *store.DB
@@ -74,7 +82,8 @@ func branchOf(app landfall.App, push landfall.Push) string {
 	return tag
 }
 
-// Queue stores a run that must be worked on, with the pushes that want it, and queues a report that it is pending.
+// Queue stores a run that must be worked on, with the pushes that want it, and queues a report that it is pending. Runs
+// of one commit of a repository at a forge that a transaction queues, which are of different apps, have one job.
 func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, why string,
 	pushes ...landfall.Push) error {
 	run.State = landfall.RunQueued
@@ -86,11 +95,18 @@ func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run la
 			return err
 		}
 	}
-	if err := r.queueStatus(ctx, tx, app, run, landfall.StatusPending, why, ""); err != nil {
-		return err
+	report := r.pending(why)
+	if app.Repository == "" {
+		tx.Enqueue(Topic, run.ID, time.Time{})
+	} else if !tx.EnqueueFirst(TopicCommit, string(run.Commit)) {
+		report.NextAt = report.NextAt.Add(pendingWait)
 	}
-	tx.Enqueue(Topic, run.ID, time.Time{})
-	return nil
+	return r.queueStatus(ctx, tx, app, run, report)
+}
+
+// pending is what is told of a run that is not over, at once.
+func (r *Runs) pending(why string) landfall.Report {
+	return landfall.Report{State: landfall.StatusPending, Description: why, NextAt: r.Now()}
 }
 
 // Cancel ends an unfinished run. Conflict when it is over.

@@ -110,7 +110,8 @@ func scanDueRun(row scanner) (DueRun, error) {
 // that the planner looks at the few runs at work, and not at all runs in the order of their apps.)
 func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, limit int) ([]DueRun, error) {
 	return list(ctx, q, "store.DueRuns", scanDueRun, `SELECT id, attempt FROM runs
-		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND (app = $2 OR $2 = '') AND app NOT IN (
+		WHERE finished = 0 AND state <> 'waiting' AND created <= $1 AND next_at <= $1 AND lease <= $1
+		AND (app = $2 OR $2 = '') AND app NOT IN (
 			SELECT app || '' FROM runs WHERE finished = 0 AND lease > 0 AND lease > $1 GROUP BY app || '' HAVING COUNT(*) >= $3)
 		ORDER BY created LIMIT $4 + 0`, micros(now), app, share, limit)
 }

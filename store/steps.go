@@ -93,3 +93,23 @@ func (tx *Tx) RecordStep(ctx context.Context, run string, attempt int64, step la
 		`INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, $5, '')
 		ON CONFLICT (run, attempt, step) DO NOTHING`, run, attempt, step, micros(started), micros(finished))
 }
+
+// RecordSteps records steps of a run that are over.
+func (tx *Tx) RecordSteps(ctx context.Context, run string, steps []landfall.StepRecord) error {
+	for _, s := range steps {
+		if err := tx.RecordStep(ctx, run, s.Attempt, s.Step, s.Started, s.Finished); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddLog adds lines to the log of a run.
+func (tx *Tx) AddLog(ctx context.Context, run string, lines []landfall.LogLine) error {
+	for _, l := range lines {
+		if err := tx.AppendLog(ctx, run, l.Step, l.Time, l.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

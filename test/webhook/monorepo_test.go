@@ -51,6 +51,7 @@ func TestMonorepo(t *testing.T) {
 	// what is asked: where the references are, and for what is new
 	testkit.Equal(t, "requests to the forge", h.Forge.Requests(h.Name)-before, 2)
 	wantStatuses(t, w, second, apps, apps-1)
+	t.Logf("of %d apps, %d statuses were sent", apps, len(w.API.Statuses(string(second))))
 }
 
 // wantStatuses fails the test unless a commit has a green status of each of its apps in the end, so many of which say
