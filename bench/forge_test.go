@@ -126,8 +126,11 @@ func BenchmarkP5Webhook(b *testing.B) {
 	summarize(b, row)
 }
 
-// BenchmarkMonorepo is the time from a push webhook until every app of its repository has its release: fifty apps, of
-// which one changes, beside one app in a repository of its own.
+// refilled is how long it takes until what was said of a push counts no more in GitHub's limits.
+const refilled = 35 * time.Second
+
+// BenchmarkMonorepo is the time from a push webhook until GitHub has the final status of every app of its repository:
+// fifty apps, of which one changes, beside one app in a repository of its own.
 func BenchmarkMonorepo(b *testing.B) {
 	const apps = 50
 	f := forge.New(b)
@@ -142,27 +145,36 @@ func BenchmarkMonorepo(b *testing.B) {
 		many.Write(names[i]+"/index.html", "page of "+names[i])
 	}
 	one.Write("index.html", "page")
-	push := func(h *forge.Hosted, page string, apps ...string) float64 {
+	push := func(h *forge.Hosted, page string, apps ...string) (told, changed float64) {
 		h.Write(page, time.Now().String())
 		commit := h.Commit(page)
 		d := h.Send("main")
+		time.Sleep(refilled)
 		s.settled()
 		begin := time.Now()
 		s.deliver(b, d)
-		var last time.Time
+		await(b, "GitHub knows what became of every app", time.Millisecond, func() bool {
+			return s.ended(commit, len(apps))
+		})
+		told = ms(time.Since(begin))
 		for _, app := range apps {
-			if at := s.finished(app, commit).Finished; at.After(last) {
-				last = at
+			if run := s.finished(app, commit); run.Stats.UnitsChanged > 0 {
+				changed = ms(run.Finished.Sub(begin))
 			}
 		}
-		return ms(last.Sub(begin))
+		return told, changed
 	}
 	push(many, "app-0/index.html", names...)
 	push(one, "index.html", "one")
-	row := table.Row(bench.Row{Figure: "50 apps in a repository, of which one changes", Unit: "ms",
-		Peer: "one app in its own", Floor: 2})
+	row := table.Row(bench.Row{Figure: "50 apps in a repository, of which one changes: until GitHub knows of all",
+		Unit: "ms", Peer: "one app in its own", Floor: 2})
+	first := table.Row(bench.Row{Figure: "50 apps in a repository: until the one that changes is released", Unit: "ms",
+		Peer: "one app in its own"})
 	for b.Loop() {
-		row.Add(push(many, "app-7/index.html", names...), push(one, "index.html", "one"))
+		manyTold, manyChanged := push(many, "app-7/index.html", names...)
+		oneTold, oneChanged := push(one, "index.html", "one")
+		row.Add(manyTold, oneTold)
+		first.Add(manyChanged, oneChanged)
 	}
 	summarize(b, row)
 }
