@@ -48,6 +48,10 @@ const QueueCatchUp = "look"
 // TopicCatchUp is the topic of these jobs. The job has an app's ID.
 const TopicCatchUp = QueueCatchUp + "/catch-up"
 
+// TopicLook is the topic of the jobs that do the same for all apps of a repository. The job has the repository's
+// address.
+const TopicLook = QueueCatchUp + "/repository"
+
 // GitHub is what pushes need of the GitHub App that is connected.
 type GitHub interface {
 	// WebhookSecret returns the secret with which GitHub signs what it delivers to the App.

@@ -3,6 +3,7 @@ package accept
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,24 +16,27 @@ import (
 // not be delivered.
 const CatchUpEvery = 5 * time.Minute
 
-// WakeCatchUp makes a job for each app with a repository at a forge, all of them within the given time. An app whose
-// last job of the same round is not over gets none. A start begins a round: the jobs that a process had when it was
-// killed count as running for a long time.
+// WakeCatchUp makes a job for each repository at a forge that apps have, all of them within the given time. A
+// repository whose last job of the same round is not over gets none. A start begins a round: the jobs that a process
+// had when it was killed count as running for a long time.
 func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, round int64, within time.Duration) error {
 	return acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		apps, err := tx.Apps(ctx)
 		if err != nil {
 			return err
 		}
-		apps = slices.DeleteFunc(apps, func(app landfall.App) bool {
-			return app.Repository == "" || !app.Deleted.IsZero()
-		})
-		for i, app := range apps {
+		var repositories []string
+		for _, app := range apps {
+			if app.Repository != "" && app.Deleted.IsZero() && !slices.Contains(repositories, app.Repository) {
+				repositories = append(repositories, app.Repository)
+			}
+		}
+		for i, repository := range repositories {
 			var at time.Time
 			if within > 0 {
-				at = acceptor.Now().Add(within * time.Duration(i) / time.Duration(len(apps)))
+				at = acceptor.Now().Add(within * time.Duration(i) / time.Duration(len(repositories)))
 			}
-			tx.EnqueueOnceAt(TopicCatchUp, app.ID, round, at)
+			tx.EnqueueOnceAt(TopicLook, repository, round, at)
 		}
 		return nil
 	})
@@ -43,32 +47,78 @@ func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, round int64, within t
 // delivery that comes later finds its push made.
 func (acceptor *Acceptor) CatchUp(ctx context.Context, appID string) error {
 	app, err := acceptor.DB.App(ctx, appID)
-	if err != nil || !app.Deleted.IsZero() || app.Repository == "" || app.MovedTo != "" {
+	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
-	// The store is read first: a push that is accepted meanwhile is seen by its head.
-	heads, err := acceptor.DB.Heads(ctx, appID)
+	return acceptor.catchUp(ctx, []landfall.App{app})
+}
+
+// CatchUpRepository is CatchUp for all apps of a repository. The forge is asked once for those that have the same
+// credentials.
+func (acceptor *Acceptor) CatchUpRepository(ctx context.Context, repository string) error {
+	apps, err := acceptor.DB.Apps(ctx)
 	if err != nil {
 		return err
 	}
-	remote, err := acceptor.Origin(ctx, app, nil)
-	if err != nil {
-		return err
+	return acceptor.catchUp(ctx, slices.DeleteFunc(apps, func(app landfall.App) bool {
+		return app.Repository != repository
+	}))
+}
+
+func (acceptor *Acceptor) catchUp(ctx context.Context, apps []landfall.App) error {
+	var errs []error
+	lookers := map[builder.Remote][]looker{}
+	for _, app := range apps {
+		if app.Repository == "" || !app.Deleted.IsZero() || app.MovedTo != "" {
+			continue
+		}
+		// The store is read first: a push that is accepted meanwhile is seen by its head.
+		heads, err := acceptor.DB.Heads(ctx, app.ID)
+		if err != nil {
+			return err
+		}
+		remote, err := acceptor.Origin(ctx, app, nil)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		remote.Namespace = "" // what a forge says is the same in all
+		lookers[remote] = append(lookers[remote], looker{app: app, heads: heads})
 	}
+	for remote, all := range lookers {
+		errs = append(errs, acceptor.lookAt(ctx, remote, all))
+	}
+	return errors.Join(errs...)
+}
+
+// looker is an app that looks at its repository.
+type looker struct {
+	app   landfall.App
+	heads []store.Head // where its references were known to be before
+}
+
+// lookAt asks the forge where the references of a repository are, and accepts what apps have missed.
+func (acceptor *Acceptor) lookAt(ctx context.Context, remote builder.Remote, all []looker) error {
 	named, err := acceptor.ask(ctx, remote)
 	if err != nil {
 		return err
 	}
-	var pushes []acceptedPush
-	err = acceptor.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		pushes, err = acceptor.acceptMissed(ctx, tx, app, heads, named)
-		return err
-	})
-	if err == nil && len(pushes) > 0 {
-		acceptor.logAccepted(ctx, pushes)
-		acceptor.Rollout.Refresh(ctx, app)
+	var accepts []func(context.Context, *store.Tx) error
+	came := make([][]acceptedPush, len(all))
+	for i, l := range all {
+		accepts = append(accepts, func(ctx context.Context, tx *store.Tx) (err error) {
+			came[i], err = acceptor.acceptMissed(ctx, tx, l.app, l.heads, named)
+			return err
+		})
 	}
-	return err
+	errs := acceptor.DB.UpdateTogether(ctx, accepts...)
+	for i, l := range all {
+		if errs[i] == nil && len(came[i]) > 0 {
+			acceptor.logAccepted(ctx, came[i])
+			acceptor.Rollout.Refresh(ctx, l.app)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // DefaultForgeLimit is how long a forge has to say where the references of a repository are.

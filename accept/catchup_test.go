@@ -5,7 +5,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,11 +68,15 @@ func TestCatchUpGivesUp(t *testing.T) {
 	}
 }
 
-// An app whose forge does not answer has one job, however often its repository should have been looked at; after a start
+// A repository whose forge does not answer has one job, however often its repository should have been looked at; after a start
 // another one, as the first may have died with its process.
 func TestWakeCatchUpMakesOneJob(t *testing.T) {
 	t.Parallel()
-	l := newForge(t).listener()
+	f := newForge(t)
+	l := f.listener()
+	for range 3 {
+		f.listener() // of the same repository
+	}
 	for _, wake := range []struct {
 		round  int64
 		within time.Duration
@@ -89,7 +96,7 @@ func TestWakeCatchUpMakesOneJob(t *testing.T) {
 	}
 	queue := store.Queue{DB: l.Receiver.DB, Process: "one", Queues: map[string]int{accept.QueueCatchUp: 1},
 		Logger: slog.New(slog.DiscardHandler), Work: func(_ context.Context, topic, _ string) error {
-			if topic != accept.TopicCatchUp {
+			if topic != accept.TopicLook {
 				stop()
 				return nil
 			}
@@ -153,4 +160,38 @@ func TestCatchUp(t *testing.T) {
 	// L-018: what it still shows later has happened
 	testkit.Equal(t, "the branch that was set back", l.at(l.Ref), c[1])
 	testkit.Equal(t, "the branch that was deleted", l.at(other), "")
+}
+
+// Fifty apps of one repository look at it once, together, and each finds what it has missed.
+func TestCatchUpAsksOnce(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	var asked atomic.Int64
+	behind := httputil.NewSingleHostReverseProxy(testkit.Must(url.Parse(f.url))(t))
+	counted := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		behind.ServeHTTP(w, r)
+	}))
+	t.Cleanup(counted.Close)
+	f.url = counted.URL
+	f.Receiver.Mirrors.Dialer.AllowedHosts = []string{strings.TrimPrefix(counted.URL, "http://")}
+	c := f.line(2)
+	var all []*listener
+	for range 50 {
+		all = append(all, f.listener())
+	}
+	all[0].pushes(c[0])
+	for look := range 2 {
+		before := asked.Load()
+		if err := f.Receiver.CatchUpRepository(t.Context(), f.url); err != nil {
+			t.Fatal(err)
+		}
+		// L-025: no more requests than there are repositories
+		testkit.Equal(t, "requests to the forge", asked.Load()-before, 1)
+		for _, l := range all {
+			// L-018: each app finds the push of which no delivery told, and the first look accepts nothing
+			testkit.Equal(t, "unfinished runs", len(l.unfinished()), look)
+		}
+		all[0].pushes(c[1])
+	}
 }

@@ -169,6 +169,8 @@ func (w *Worker) work(ctx context.Context, topic, id string) error {
 		logger = logger.With("run", id)
 	case runs.TopicCommit:
 		logger = logger.With("commit", id)
+	case accept.TopicLook:
+		logger = logger.With("repository", id)
 	case deploy.TopicCollect, accept.TopicCatchUp, accept.TopicHook:
 		logger = logger.With("app_id", id)
 	case accept.TopicPlace:
@@ -194,6 +196,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 		return w.Acceptor.Place(ctx, app, landfall.RefName(ref))
 	case accept.TopicCatchUp:
 		return w.Acceptor.CatchUp(ctx, id)
+	case accept.TopicLook:
+		return w.Acceptor.CatchUpRepository(ctx, id)
 	case accept.TopicHook:
 		return w.Acceptor.Hooks.Look(ctx, id)
 	case accept.TopicAppHook:
