@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -62,13 +63,13 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 		}
 		appID = app.ID
 	}
-	var before landfall.Run
-	var err error
-	if before.Created, before.ID, err = readCursor(in.Cursor); err != nil {
+	at, id, _ := strings.Cut(in.Cursor, "_") // a page may begin at a time, too
+	created, err := parseCursor(at)
+	if err != nil {
 		return nil, err
 	}
 	runs, err := a.DB.RunsLike(ctx, landfall.Run{App: appID, Branch: in.Branch, State: landfall.RunState(in.State)},
-		before, in.Limit+1)
+		landfall.Run{Created: created, ID: id}, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,9 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 		}
 		items = append(items, a.runOf(ctx, run, names[run.App]))
 	}
-	return answer(pageOf(items, in.Limit, func(r client.Run) string { return cursorOf(r.Created, r.ID) }), nil)
+	return answer(pageOf(items, in.Limit, func(r client.Run) string {
+		return r.Created.Format(time.RFC3339Nano) + "_" + r.ID
+	}), nil)
 }
 
 func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run {
