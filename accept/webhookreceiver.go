@@ -336,9 +336,6 @@ func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App
 	if event.PullRequest != nil {
 		return r.pullRequest(ctx, tx, app, *event.PullRequest, event)
 	}
-	if event.Privatized {
-		return "", closePreviews(ctx, tx, app)
-	}
 	if event.Push == nil {
 		return "", nil
 	}

@@ -26,8 +26,6 @@ type Event struct {
 	Command       *landfall.Command // without ID, Repository, Apps, Delivery and Received
 	CommentChange *CommentChange
 
-	Privatized bool // the repository is private since
-
 	// Installation says that an installation of the GitHub App changed: what the App may do, or where.
 	Installation bool
 }
@@ -54,10 +52,9 @@ func Parse(event string, payload []byte) (Event, error) {
 		intake, err = parsePing(payload)
 	case "installation", "installation_repositories":
 		intake, err = parseInstallation(event, payload)
-	case "repository":
-		intake, err = parseRepository(payload)
 	default:
-		intake, err = recorded(event, payload)
+		intake.Delivery.Repository, err = repositoryOf(event, payload)
+		intake.Delivery.Decision = fmt.Sprintf("Event %s is not one that Landfall acts on.", event)
 	}
 	intake.Delivery.Event = event
 	if err != nil {
@@ -90,13 +87,6 @@ func Events() []string { return []string{"push", "pull_request", "merge_group", 
 func MattersLate(event, action string) bool {
 	return event == "push" || event == "pull_request" &&
 		slices.Contains([]string{"opened", "reopened", "synchronize", "edited", "closed"}, action)
-}
-
-// recorded returns an event that is only recorded.
-func recorded(event string, payload []byte) (intake Event, err error) {
-	intake.Delivery.Repository, err = repositoryOf(event, payload)
-	intake.Delivery.Decision = fmt.Sprintf("Event %s is not one that Landfall acts on.", event)
-	return intake, err
 }
 
 // repositoryOf returns the id of the repository in the payload of any event; 0 when it has none in the usual place.
