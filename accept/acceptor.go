@@ -35,6 +35,7 @@ type Acceptor struct {
 
 	Hooks   *Hooks   // what looks after webhooks at a forge; nil: nothing does
 	AppHook *AppHook // the same for that of the GitHub App
+	Pulls   *Pulls   // what finds missed events of pull requests; nil: nothing does
 }
 
 // TopicPlace is the topic of the jobs that find out where a reference is. The job has an app's ID and a reference, with

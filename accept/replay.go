@@ -76,7 +76,10 @@ func (r WebhookReceiver) Replay(ctx context.Context, hook, id, by string) (landf
 	}
 	event.Secret = secrets[0] // each counts
 	stored, _, err := r.Accept(ctx, event)
-	return stored, err
+	if err != nil {
+		return stored, err
+	}
+	return stored, r.Pulls.lookAt(ctx, event)
 }
 
 // read returns what a delivery asked for, from what is kept of it. NotFound when that is gone.

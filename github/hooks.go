@@ -212,6 +212,9 @@ func (h *Hooks) call(ctx context.Context, method, path, tag string, in, out any)
 	if _, accepted := errors.AsType[*gogithub.AcceptedError](err); err == nil || accepted {
 		return response, nil
 	}
+	if response == nil && landfall.Is(err, landfall.Forbidden) { // the App may not
+		return nil, err
+	}
 	if ctx.Err() != nil && response == nil {
 		return nil, &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "GitHub did not answer in time", Err: err}
 	}

@@ -154,7 +154,7 @@ func (w *Worker) keepQueues(queues map[string]int) {
 // wakeLooks makes the jobs that look at repositories at forges, and at their webhooks.
 func (w *Worker) wakeLooks(ctx context.Context, round int64, within time.Duration) error {
 	return errors.Join(w.Acceptor.WakeCatchUp(ctx, round, within), w.Acceptor.Hooks.Wake(ctx, round, within),
-		w.Acceptor.AppHook.Wake(ctx, round))
+		w.Acceptor.AppHook.Wake(ctx, round), w.Acceptor.Pulls.Wake(ctx, round, within))
 }
 
 // work does what a durable job asks for, and logs errors with the names that the job has.
@@ -173,6 +173,8 @@ func (w *Worker) work(ctx context.Context, topic, id string) error {
 		logger = logger.With("repository", id)
 	case deploy.TopicCollect, accept.TopicCatchUp, accept.TopicHook:
 		logger = logger.With("app_id", id)
+	case accept.TopicPulls:
+		logger = logger.With("repository_id", id)
 	case accept.TopicPlace:
 		app, ref, _ := strings.Cut(id, " ")
 		logger = logger.With("app_id", app, "ref", ref)
@@ -202,6 +204,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 		return w.Acceptor.Hooks.Look(ctx, id)
 	case accept.TopicAppHook:
 		return w.Acceptor.AppHook.Look(ctx)
+	case accept.TopicPulls:
+		return w.Acceptor.Pulls.Look(ctx, id)
 	}
 	return &landfall.Error{Op: "jobs.work", Message: "unknown topic " + topic}
 }

@@ -76,8 +76,10 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	}
 	sender := newSender(s, acceptor, connection)
 	if sender != nil {
-		acceptor.AppHook = &accept.AppHook{Acceptor: acceptor, Deliveries: &github.Hooks{
-			Client: connection.Tokens().Client(), Pace: sender.Pace, Now: time.Now, Allowed: s.owns}}
+		requests := &github.Hooks{Client: sender.Client, Pace: sender.Pace, Now: time.Now, Allowed: s.owns}
+		acceptor.AppHook = &accept.AppHook{Acceptor: acceptor, Deliveries: requests}
+		acceptor.Pulls = &accept.Pulls{Acceptor: acceptor, Forge: &github.Pulls{Requests: requests},
+			Host: github.Host(s.config.GitHubAPI), Plain: s.config.GitHubToken != ""}
 	}
 	if sender != nil && s.config.GitHubToken != "" {
 		if acceptor.Hooks, err = newHooks(s, acceptor, sender); err != nil {

@@ -213,6 +213,12 @@ func (q queries) OpenPullRequests(ctx context.Context, app string, ref landfall.
 		WHERE app = $1 AND head_ref = $2 AND open = 1 AND fork = 0 ORDER BY number`, app, ref)
 }
 
+// AllOpenPullRequests returns the pull requests of an app that are open as far as is known.
+func (q queries) AllOpenPullRequests(ctx context.Context, app string) ([]PullRequest, error) {
+	return list(ctx, q, "store.AllOpenPullRequests", scanPull, `SELECT `+pullColumns+` FROM pull_requests
+		WHERE app = $1 AND open = 1 ORDER BY number`, app)
+}
+
 // Unplaced returns the pushes of a reference that wait for their place in the order and whose run is not over, newest
 // first.
 func (q queries) Unplaced(ctx context.Context, app string, ref landfall.RefName) ([]landfall.Push, error) {

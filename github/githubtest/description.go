@@ -57,6 +57,7 @@ func resources() map[string]func(*Server, call) reply {
 		checkResources(),
 		repositoryResources(),
 		pullResources(),
+		openPullResources(),
 	} {
 		maps.Copy(all, some)
 	}

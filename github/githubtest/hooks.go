@@ -124,6 +124,9 @@ func (s *Server) DeleteHook(id int64) {
 // same GUID.
 func (s *Server) Deliver(repository, event string, payload []byte) (guid string) {
 	guid = rand.Text()
+	if event == "pull_request" {
+		s.keepPull(repository, payload)
+	}
 	for _, h := range s.wanting(repository, event) {
 		s.attempt(h, Delivery{GUID: guid, Event: event, Payload: payload})
 	}

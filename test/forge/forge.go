@@ -237,7 +237,8 @@ func (h *Hosted) Pull(action string, number int, branch string) Delivery {
 	return h.Delivery("pull_request", "pull_request_"+action, func(payload map[string]any) {
 		payload["number"] = number
 		pull := Object(h.T, payload, "pull_request")
-		pull["number"], pull["updated_at"] = number, time.Now().UTC().Format(time.RFC3339)
+		now := time.Now().UTC().Format(time.RFC3339)
+		pull["number"], pull["updated_at"], pull["created_at"] = number, now, now
 		head, base := Object(h.T, pull, "head"), Object(h.T, pull, "base")
 		head["ref"], head["sha"], base["ref"] = branch, sha, "main"
 		base["repo"] = payload["repository"]

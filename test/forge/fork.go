@@ -3,6 +3,7 @@ package forge
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/test/site"
@@ -44,7 +45,7 @@ func (f *Fork) Tell(template string, fields map[string]any) Delivery {
 		payload["number"] = f.Number
 		maps.Copy(payload, fields)
 		pull := Object(f.T, payload, "pull_request")
-		pull["number"] = f.Number
+		pull["number"], pull["created_at"] = f.Number, time.Now().UTC().Format(time.RFC3339)
 		head, base := Object(f.T, pull, "head"), Object(f.T, pull, "base")
 		head["ref"], head["sha"], base["ref"] = "patch", string(f.head), "main"
 		base["repo"] = payload["repository"]
