@@ -85,6 +85,12 @@ type GitHubRepository struct {
 	Name  string
 }
 
+// RepositoryProblem is why the repository of an app could not be looked at.
+type RepositoryProblem struct {
+	Problem string
+	Since   time.Time
+}
+
 // Title returns the repository for people. Two repositories with the same name differ by their id.
 func (r GitHubRepository) Title() string { return fmt.Sprintf("%s/%s (id %d)", r.Owner, r.Name, r.ID) }
 

@@ -44,7 +44,7 @@ func (acceptor *Acceptor) WakeCatchUp(ctx context.Context, round int64, within t
 
 // CatchUp accepts the pushes to an app's repository of which no delivery told: where a branch or tag is elsewhere than
 // the last push left it or, if none was told of, than it was at the first look. The first look accepts nothing else. A
-// delivery that comes later finds its push made.
+// delivery that comes later finds its push made. That a repository cannot be looked at is recorded, and is no error.
 func (acceptor *Acceptor) CatchUp(ctx context.Context, appID string) error {
 	app, err := acceptor.DB.App(ctx, appID)
 	if err != nil {
@@ -79,7 +79,7 @@ func (acceptor *Acceptor) catchUp(ctx context.Context, apps []landfall.App) erro
 		}
 		remote, err := acceptor.Origin(ctx, app, nil)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, acceptor.looked(ctx, app, err))
 			continue
 		}
 		remote.Namespace = "" // what a forge says is the same in all
@@ -99,9 +99,13 @@ type looker struct {
 
 // lookAt asks the forge where the references of a repository are, and accepts what apps have missed.
 func (acceptor *Acceptor) lookAt(ctx context.Context, remote builder.Remote, all []looker) error {
+	errs := make([]error, len(all))
 	named, err := acceptor.ask(ctx, remote)
 	if err != nil {
-		return err
+		for i, l := range all {
+			errs[i] = acceptor.looked(ctx, l.app, err)
+		}
+		return errors.Join(errs...)
 	}
 	var accepts []func(context.Context, *store.Tx) error
 	came := make([][]acceptedPush, len(all))
@@ -111,9 +115,14 @@ func (acceptor *Acceptor) lookAt(ctx context.Context, remote builder.Remote, all
 			return err
 		})
 	}
-	errs := acceptor.DB.UpdateTogether(ctx, accepts...)
-	for i, l := range all {
-		if errs[i] == nil && len(came[i]) > 0 {
+	for i, err := range acceptor.DB.UpdateTogether(ctx, accepts...) {
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		l := all[i]
+		errs[i] = acceptor.looked(ctx, l.app, nil)
+		if len(came[i]) > 0 {
 			acceptor.logAccepted(ctx, came[i])
 			acceptor.Rollout.Refresh(ctx, l.app)
 		}

@@ -62,9 +62,10 @@ func TestCatchUpGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	err := l.Receiver.CatchUp(ctx, l.app)
-	// L-018: a look at a repository ends, whatever its forge does
-	if !landfall.Is(err, landfall.Unavailable) || ctx.Err() != nil {
-		t.Errorf("got %v", err)
+	// L-018: a look at a repository ends, whatever its forge does, and why it saw nothing is known
+	if err != nil || ctx.Err() != nil ||
+		testkit.Must(l.Receiver.DB.RepositoryProblem(ctx, l.app))(t).Problem == "" {
+		t.Errorf("got %v, want none, and the reason", err)
 	}
 }
 

@@ -343,6 +343,13 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 	if app.MovedTo != "" {
 		c.Problems = append(c.Problems, accept.Transferred(app))
 	}
+	unseen, err := a.DB.RepositoryProblem(ctx, app.ID)
+	if err == nil && app.MovedTo == "" {
+		c.Problems = append(c.Problems, accept.Unseen(app, unseen))
+	}
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return nil, err
+	}
 	refused, err := a.refused(ctx, app)
 	if err != nil {
 		return nil, err

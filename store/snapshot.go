@@ -36,7 +36,7 @@ func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 // dumpTables returns the tables of a dump, each after those that its rows refer to. The other tables can be made again:
 // the records of builds, whose files are a cache, and the jobs, which only say where there is work. The outcomes of
 // messages are left out, too: they are of no use without the messages, which are in no dump. So is what deliveries
-// said, which is of use for a few days, and what the forge refuses, which is tried again.
+// said, which is of use for a few days, and what the forge refuses, or could not be looked at, which is tried again.
 func dumpTables() []string {
 	return []string{
 		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads",

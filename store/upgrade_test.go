@@ -159,7 +159,7 @@ func TestDumpedTables(t *testing.T) {
 	t.Parallel()
 	madeAgain := []string{
 		"builds", "delivery_payloads", "gateways", "goose_db_version", "idempotency_keys", "installations", "messages",
-		"outcomes", "owners", "refusals", "sessions", "sqlite_sequence", "visits", "workers",
+		"outcomes", "owners", "refusals", "repository_problems", "sessions", "sqlite_sequence", "visits", "workers",
 	}
 	for name, where := range wheres(t) {
 		t.Run(name, func(t *testing.T) {

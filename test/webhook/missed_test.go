@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -105,5 +106,14 @@ func TestMissedWhileDown(t *testing.T) {
 		forge.WantEnds(t, w, "late", two, landfall.RunSucceeded)
 		// L-024: a pull request that was closed has no address, also when its opening is replayed
 		w.Eventually("the pull request has no tag", func() bool { return w.Tagged("late")["pr-9"] == "" })
+	})
+
+	t.Run("a repository that is not there", func(t *testing.T) {
+		w := w.In(t)
+		w.Call(http.MethodPost, "/apps", client.NewApp{Name: "ghost", Repository: w.Address + "/harbor/nosuch.git"}, nil)
+		// L-018: what cannot be looked at is said where people look
+		w.Eventually("the app says it", func() bool {
+			return strings.Contains(w.Landfall("app", "show", "ghost"), "/harbor/nosuch.git cannot be looked at since")
+		})
 	})
 }
