@@ -37,7 +37,9 @@ type App struct {
 	// Branch is the production branch. It is empty until it is known: set by hand, by the repository's HEAD, by the
 	// first branch pushed to the built-in remote, or by a commit of the production branch (ReleasePolicy.Production).
 	Branch string
-	Policy ReleasePolicy // as the newest release of the production branch says
+	// BranchFound says that Branch was found as the default branch of the repository, and that nobody chose it.
+	BranchFound bool
+	Policy      ReleasePolicy // as the newest release of the production branch says
 
 	Previews Previews // who sees releases that are not live
 
@@ -60,9 +62,16 @@ type App struct {
 	// empty: nowhere. Meanwhile nothing of the repository runs: its new owner may be anybody.
 	MovedTo string
 
+	// Gone is when the forge said that the repository was deleted, until a person confirms that it is there again.
+	// Meanwhile nothing of it runs: somebody may make another one at its address.
+	Gone time.Time
+
 	// Changed is the number of the newest change in what gateways show of the app. The store counts the changes.
 	Changed int64
 }
+
+// Stopped reports whether nothing of the app's repository runs before a person has confirmed something.
+func (a App) Stopped() bool { return a.MovedTo != "" || !a.Gone.IsZero() }
 
 // OfNamespace reports whether an app is that of its namespace: it owns the functions and packages that people make by
 // hand, and has no releases.

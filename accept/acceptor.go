@@ -104,8 +104,8 @@ func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App,
 		remote.Local = acceptor.Remote.Path(app.ID)
 		return remote, nil
 	}
-	if app.MovedTo != "" {
-		return remote, landfall.Errorf("accept.Origin", landfall.Invalid, "%s", Transferred(app))
+	if app.Stopped() {
+		return remote, landfall.Errorf("accept.Origin", landfall.Invalid, "%s", Stopped(app))
 	}
 	var err error
 	remote.Credential, err = acceptor.Credential(ctx, app)

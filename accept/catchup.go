@@ -69,7 +69,7 @@ func (acceptor *Acceptor) catchUp(ctx context.Context, apps []landfall.App) erro
 	var errs []error
 	lookers := map[builder.Remote][]looker{}
 	for _, app := range apps {
-		if app.Repository == "" || !app.Deleted.IsZero() || app.MovedTo != "" {
+		if app.Repository == "" || !app.Deleted.IsZero() || app.Stopped() {
 			continue
 		}
 		// The store is read first: a push that is accepted meanwhile is seen by its head.
@@ -100,7 +100,7 @@ type looker struct {
 // lookAt asks the forge where the references of a repository are, and accepts what apps have missed.
 func (acceptor *Acceptor) lookAt(ctx context.Context, remote builder.Remote, all []looker) error {
 	errs := make([]error, len(all))
-	named, err := acceptor.ask(ctx, remote)
+	named, head, err := acceptor.ask(ctx, remote)
 	if err != nil {
 		for i, l := range all {
 			errs[i] = acceptor.looked(ctx, l.app, err)
@@ -111,6 +111,9 @@ func (acceptor *Acceptor) lookAt(ctx context.Context, remote builder.Remote, all
 	came := make([][]acceptedPush, len(all))
 	for i, l := range all {
 		accepts = append(accepts, func(ctx context.Context, tx *store.Tx) (err error) {
+			if err := followHead(ctx, tx, l.app, named, head); err != nil {
+				return err
+			}
 			came[i], err = acceptor.acceptMissed(ctx, tx, l.app, l.heads, named)
 			return err
 		})
@@ -133,12 +136,13 @@ func (acceptor *Acceptor) lookAt(ctx context.Context, remote builder.Remote, all
 // DefaultForgeLimit is how long a forge has to say where the references of a repository are.
 const DefaultForgeLimit = time.Minute
 
-// ask returns where the references of a repository are. Unavailable when the forge does not say so in time.
-func (acceptor *Acceptor) ask(ctx context.Context, r builder.Remote) (map[landfall.RefName]landfall.CommitSHA, error) {
+// ask returns where the references of a repository are, and which branch is its default. Unavailable when the forge
+// does not say so in time.
+func (acceptor *Acceptor) ask(ctx context.Context, r builder.Remote) (named map[landfall.RefName]landfall.CommitSHA,
+	head landfall.RefName, err error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(acceptor.ForgeLimit, DefaultForgeLimit))
 	defer cancel()
-	named, _, err := acceptor.Mirrors.Heads(limited, r)
-	return named, err
+	return acceptor.Mirrors.Heads(limited, r)
 }
 
 // acceptMissed accepts the pushes that lead from where an app's references were known to be, before the repository was

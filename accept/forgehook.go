@@ -97,7 +97,7 @@ func (h *Hooks) Wake(ctx context.Context, round int64, within time.Duration) err
 // repository returns the repository of an app, if it is at the forge and the app is not deleted.
 func (h *Hooks) repository(app landfall.App) (landfall.GitHubRepository, bool) {
 	owner, name, ok := webhook.NamesAt(app.Repository, h.Host)
-	if !ok || !app.Deleted.IsZero() || app.MovedTo != "" {
+	if !ok || !app.Deleted.IsZero() || app.Stopped() {
 		return landfall.GitHubRepository{}, false
 	}
 	if app.GitHub.ID != 0 {

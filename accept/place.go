@@ -31,7 +31,7 @@ func (acceptor *Acceptor) Place(ctx context.Context, appID string, ref landfall.
 		if err != nil {
 			return err
 		}
-		named, err := acceptor.ask(ctx, remote)
+		named, _, err := acceptor.ask(ctx, remote)
 		if err != nil {
 			return err
 		}

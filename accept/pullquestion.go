@@ -65,7 +65,7 @@ func (p PullQuestions) Due(ctx context.Context, now time.Time, limit int) ([]lan
 // request was told of, or none can be closed by the push to the production branch.
 func (p PullQuestions) isKnown(ctx context.Context, q landfall.PullQuestion) (bool, error) {
 	app, err := p.DB.App(ctx, q.App)
-	if err != nil || !app.Deleted.IsZero() || app.MovedTo != "" {
+	if err != nil || !app.Deleted.IsZero() || app.Stopped() {
 		return true, landfall.Ignore(err, landfall.NotFound)
 	}
 	head, err := p.DB.Head(ctx, q.App, q.Ref)

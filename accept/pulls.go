@@ -66,7 +66,7 @@ func (p *Pulls) Wake(ctx context.Context, round int64, within time.Duration) err
 // knows reports whether an app's repository is for certain the one that the forge has under its name: an app's own
 // webhook may say any name.
 func (p *Pulls) knows(app landfall.App) bool {
-	if !app.Deleted.IsZero() || app.Repository == "" || app.GitHub.ID == 0 || app.MovedTo != "" {
+	if !app.Deleted.IsZero() || app.Repository == "" || app.GitHub.ID == 0 || app.Stopped() {
 		return false
 	}
 	owner, name, ok := webhook.NamesAt(app.Repository, p.Host)
@@ -189,7 +189,7 @@ func (l *pullsLook) recover(ctx context.Context, app landfall.App, pull landfall
 	}
 	changed, run := false, ""
 	err = l.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		if app, err = tx.ActiveApp(ctx, app.ID); err != nil || app.MovedTo != "" {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil || app.Stopped() {
 			return err
 		}
 		newer, err := tx.PullRequestMoved(ctx, app.ID, told.Number, told.At)

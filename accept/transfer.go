@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
@@ -22,11 +23,16 @@ func followTransfer(ctx context.Context, tx *store.Tx, app *landfall.App, now we
 		app.MovedTo = moved
 		err = tx.UpdateApp(ctx, *app)
 	}
-	return moved == "", err
+	return !app.Stopped(), err
 }
 
-// Transferred says for people that an app's repository has another owner.
-func Transferred(app landfall.App) string {
+// Stopped says for people that an app's repository has another owner, or was deleted.
+func Stopped(app landfall.App) string {
+	if !app.Gone.IsZero() {
+		return fmt.Sprintf("The repository of the app %q was deleted at its forge: nothing of it runs, and its releases go "+
+			"on answering. When it is there again, an administrator confirms that with landfall app set %[1]s --repo %s/%s.",
+			app.Name, app.GitHub.Owner, app.GitHub.Name)
+	}
 	return fmt.Sprintf("The repository of the app %q was transferred from %s/%s to %s: nothing of it runs before an "+
 		"administrator confirms that with landfall app set %[1]s --repo %[4]s.", app.Name, app.GitHub.Owner, app.GitHub.Name,
 		app.MovedTo)
@@ -53,6 +59,9 @@ func (acceptor *Acceptor) ConfirmTransfer(ctx context.Context, tx *store.Tx, app
 	to string) (landfall.App, error) {
 	const op landfall.Op = "accept.ConfirmTransfer"
 	switch {
+	case !app.Gone.IsZero() && strings.EqualFold(app.GitHub.Owner+"/"+app.GitHub.Name, to):
+		app.Gone, app.GitHub, app.GitHubConfirmed = time.Time{}, landfall.GitHubRepository{}, false // it may have another id
+		return app, tx.UpdateApp(ctx, app)
 	case app.MovedTo == "":
 		return app, landfall.Errorf(op, landfall.Conflict, "the repository of %s was not transferred: an app keeps its "+
 			"repository; make another app for another one (landfall app create NAME --repo OWNER/NAME)", app.Name)

@@ -199,6 +199,8 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 		came.decision, err = r.queueCommand(ctx, tx, apps, command)
 	case event.CommentChange != nil:
 		came.decision, err = r.restoreComment(ctx, tx, apps, *event.CommentChange)
+	case event.RepositoryChange != nil:
+		came.decision, err = r.followRepository(ctx, tx, apps, *event.RepositoryChange)
 	}
 	return came, err
 }
@@ -254,8 +256,8 @@ func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event 
 	case event.Delivery.Hook == "":
 		apps, err := tx.Apps(ctx)
 		for _, app := range apps {
-			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID && app.MovedTo != "" {
-				return Transferred(app), nil
+			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID && app.Stopped() {
+				return Stopped(app), nil
 			}
 			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID {
 				return fmt.Sprintf("No app has the repository %s. The app %q has this id, which this hook has not confirmed: if "+
@@ -268,8 +270,8 @@ func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event 
 		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name), nil
 	}
 	app, err := tx.App(ctx, app.ID)
-	if err != nil || app.MovedTo != "" {
-		return Transferred(app), err
+	if err != nil || app.Stopped() {
+		return Stopped(app), err
 	}
 	own := app.Repository
 	if app.GitHub.ID != 0 {

@@ -340,11 +340,11 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 			return nil, err
 		}
 	}
-	if app.MovedTo != "" {
-		c.Problems = append(c.Problems, accept.Transferred(app))
+	if app.Stopped() {
+		c.Problems = append(c.Problems, accept.Stopped(app))
 	}
 	unseen, err := a.DB.RepositoryProblem(ctx, app.ID)
-	if err == nil && app.MovedTo == "" {
+	if err == nil && !app.Stopped() {
 		c.Problems = append(c.Problems, accept.Unseen(app, unseen))
 	}
 	if landfall.Ignore(err, landfall.NotFound) != nil {
@@ -382,7 +382,7 @@ func (a *api) setBranch(ctx context.Context, app landfall.App, in *struct {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
-		app.Branch = in.Body.Branch
+		app.Branch, app.BranchFound = in.Body.Branch, false
 		return tx.UpdateApp(ctx, app)
 	})
 	if err == nil && app.Repository == "" {

@@ -11,7 +11,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// setRepository confirms that an app follows its repository, which was transferred, or lets its repository be reached
+// setRepository confirms that an app follows its repository, which was transferred or deleted, or lets its repository be reached
 // as the GitHub App.
 func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
 	AppPath
@@ -20,13 +20,13 @@ func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
 	change := func(ctx context.Context, tx *store.Tx, now landfall.App) (landfall.App, error) {
 		return a.Acceptor.ConfirmTransfer(ctx, tx, now, in.Body.Repository)
 	}
-	if app.MovedTo == "" {
+	if !app.Stopped() {
 		to, err := a.sameRepository(ctx, app, in.Body.Repository)
 		if err != nil {
 			return nil, err
 		}
 		change = func(ctx context.Context, tx *store.Tx, now landfall.App) (landfall.App, error) {
-			if now.Repository != app.Repository || now.GitHub != app.GitHub || now.MovedTo != "" {
+			if now.Repository != app.Repository || now.GitHub != app.GitHub || now.Stopped() {
 				return now, landfall.Errorf("api", landfall.Conflict,
 					"the repository of %s changed meanwhile: nothing was done; look at it, and say it again", app.Name)
 			}

@@ -109,7 +109,7 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by, names
 		u.App.Policy = *u.Group.Policy
 	}
 	if production := u.App.Policy.Production; production != "" {
-		u.App.Branch = production
+		u.App.Branch, u.App.BranchFound = production, false
 	}
 	if err := u.Tx.UpdateApp(ctx, *u.App); err != nil {
 		return err

@@ -105,7 +105,7 @@ func (a *attempt) learnBranch(ctx context.Context, remote builder.Remote) error 
 		if a.app, err = tx.App(ctx, a.app.ID); err != nil || a.app.Branch != "" {
 			return err
 		}
-		a.app.Branch = branch
+		a.app.Branch, a.app.BranchFound = branch, true
 		return tx.UpdateApp(ctx, a.app)
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Event is a verified delivery and what it asks for. At most one of Push, PullRequest, Command and CommentChange is
-// set; without them, the delivery is only recorded.
+// Event is a verified delivery and what it asks for. At most one of Push, PullRequest, Command, CommentChange and
+// RepositoryChange is set; without them, the delivery is only recorded.
 type Event struct {
 	Delivery    landfall.Delivery
 	Secret      string         // of the hook: the secret with which the delivery was verified
@@ -25,6 +25,8 @@ type Event struct {
 
 	Command       *landfall.Command // without ID, Repository, Apps, Delivery and Received
 	CommentChange *CommentChange
+
+	RepositoryChange *RepositoryChange
 
 	// Installation says that an installation of the GitHub App changed: what the App may do, or where.
 	Installation bool
@@ -48,6 +50,8 @@ func Parse(event string, payload []byte) (Event, error) {
 		intake, err = parseIssueComment(payload)
 	case "check_run", "check_suite":
 		intake, err = parseCheck(event, payload)
+	case "repository":
+		intake, err = parseRepository(payload)
 	case "ping":
 		intake, err = parsePing(payload)
 	case "installation", "installation_repositories":
@@ -85,8 +89,11 @@ func Events() []string { return []string{"push", "pull_request", "merge_group", 
 // MattersLate reports whether an event with an action, empty where it has none, leads to something also when it comes
 // late. A command in a comment does not: who wrote it may not want it any more.
 func MattersLate(event, action string) bool {
-	return event == "push" || event == "pull_request" &&
-		slices.Contains([]string{"opened", "reopened", "synchronize", "edited", "closed"}, action)
+	late := map[string][]string{
+		"pull_request": {"opened", "reopened", "synchronize", "edited", "closed"},
+		"repository":   {"edited", "privatized", "deleted", "renamed", "transferred"},
+	}
+	return event == "push" || slices.Contains(late[event], action)
 }
 
 // repositoryOf returns the id of the repository in the payload of any event; 0 when it has none in the usual place.

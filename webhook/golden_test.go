@@ -27,6 +27,8 @@ type golden struct {
 
 	Command       *goldenCommand         `json:"command,omitempty"`
 	CommentChange *webhook.CommentChange `json:"comment_change,omitempty"`
+
+	RepositoryChange *webhook.RepositoryChange `json:"repository_change,omitempty"`
 }
 
 type goldenRepository struct {
@@ -62,7 +64,8 @@ type goldenCommand struct {
 }
 
 func goldenOf(intake webhook.Event) golden {
-	g := golden{Event: intake.Delivery.Event, Decision: intake.Delivery.Decision, CommentChange: intake.CommentChange}
+	g := golden{Event: intake.Delivery.Event, Decision: intake.Delivery.Decision, CommentChange: intake.CommentChange,
+		RepositoryChange: intake.RepositoryChange}
 	if c := intake.Command; c != nil {
 		g.Command = &goldenCommand{c.Kind, c.Number, c.Sender, c.Comment, c.Data}
 	}
@@ -82,7 +85,7 @@ func goldenOf(intake webhook.Event) golden {
 func eventOf(t *testing.T, name string) string {
 	t.Helper()
 	for _, event := range []string{"push", "pull_request", "ping", "issues", "issue_comment", "merge_group", "star",
-		"check_run", "check_suite"} {
+		"check_run", "check_suite", "repository"} {
 		if strings.HasPrefix(name, event+"_") {
 			return event
 		}

@@ -32,6 +32,8 @@ type repositoryPayload struct {
 	HTMLURL  string `json:"html_url"`
 	GitURL   string `json:"git_url"`
 	SSHURL   string `json:"ssh_url"`
+
+	DefaultBranch string `json:"default_branch"`
 }
 
 // parse returns the repository, or an Invalid error; a nil payload is one.
