@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// setRepository confirms that an app follows its repository, which was transferred or deleted, or lets its repository be
-// reached as the GitHub App.
+// setRepository confirms that an app follows its repository, which was transferred or deleted, or lets its repository
+// be reached as the GitHub App.
 func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body client.Repository
