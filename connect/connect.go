@@ -173,7 +173,8 @@ func (c *Connection) Address(ctx context.Context, repository string) (string, er
 		return "", err
 	}
 	owner, name, _ := strings.Cut(repository, "/")
-	if _, err := c.tokens.Contents(ctx, landfall.GitHubRepository{Owner: owner, Name: name}); err != nil {
+	asked := context.WithValue(ctx, askedKey{}, true)
+	if _, err := c.tokens.Contents(asked, landfall.GitHubRepository{Owner: owner, Name: name}); err != nil {
 		return "", err
 	}
 	return (&url.URL{Scheme: page.Scheme, Host: page.Host, Path: "/" + repository + ".git"}).String(), nil
@@ -189,8 +190,14 @@ func (c *Connection) Reaches(ctx context.Context, address string) (bool, error) 
 	return ok, nil
 }
 
+// askedKey is the key of contexts in which a person asks for a repository, and reads what hinders. No app may have it.
+type askedKey struct{}
+
 // noted records what hinders the App in a repository, once.
 func (c *Connection) noted(ctx context.Context, repository, problem string) {
+	if problem != "" && ctx.Value(askedKey{}) != nil {
+		return
+	}
 	ctx = context.WithoutCancel(ctx)
 	known, err := c.DB.GitHubProblem(ctx, repository)
 	if err = landfall.Ignore(err, landfall.NotFound); err == nil && known.Problem != problem {

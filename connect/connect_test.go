@@ -181,7 +181,10 @@ func TestProblems(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	begun := testkit.Must(w.Begin(ctx, "one", "", ""))(t)
 	testkit.Must(w.Finish(ctx, begun.State, w.made(begun)))(t)
-	_, err := w.Address(ctx, "Harbor/shop")
+	_, err := w.Address(ctx, "harbor/shoop")
+	w.wantError(err, landfall.Forbidden, "is not installed on harbor/shoop")
+	testkit.Equal(t, "problems of what was only asked for", len(testkit.Must(w.DB.GitHubProblems(ctx))(t)), 0)
+	_, err = w.Contents(ctx, landfall.App{Name: "shop", Repository: w.api.URL + "Harbor/shop.git"})
 	w.wantError(err, landfall.Forbidden, "is not installed on Harbor/shop")
 	if all := testkit.Must(w.DB.GitHubProblems(ctx))(t); len(all) != 1 || all[0].Repository != "harbor/shop" {
 		t.Errorf("got the problems %+v, want that of harbor/shop", all)
