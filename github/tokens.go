@@ -297,8 +297,14 @@ func refusalOf(app App, repository string, needed need, response *gogithub.Respo
 		return no("The installation of the GitHub App %s that has %s is suspended: unsuspend it at GitHub.", app.Slug,
 			repository)
 	case response.StatusCode == http.StatusUnprocessableEntity && strings.Contains(message, "ermission"):
+		level := needed.level // what is asked for now may be less than what the App is to have
+		for _, p := range Permissions() {
+			if p.Name == needed.permission {
+				level = p.Level
+			}
+		}
 		return lacksError{no("The GitHub App %s may not do this in %s: give it the permission %s:%s, and accept it at "+
-			"GitHub.", app.Slug, repository, needed.permission, needed.level)}
+			"GitHub.", app.Slug, repository, needed.permission, level)}
 	}
 	return no("The GitHub App %s is not installed on %s: install it there, or add the repository to its installation.",
 		app.Slug, repository)

@@ -363,7 +363,7 @@ func TestAppLacksDeployments(t *testing.T) {
 	d.want("live", live)
 	b.outbox.owe(commitA, landfall.StatusSuccess, "Release owf2k7qa is live.")
 	b.flush(t)
-	if refused := d.refused[710200300].Problem; !strings.Contains(refused, "the permission deployments:") {
+	if refused := d.refused[710200300].Problem; !strings.Contains(refused, "the permission deployments:write,") {
 		t.Errorf("deployments are refused because of %q, want the permission that is missing", refused)
 	}
 	if got := b.server.Statuses(commitA); len(got) != 1 {
