@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ func (c *Call) gitHubRepositories() *cobra.Command {
 				}
 				if all.More || all.Found > len(all.Items) {
 					fmt.Fprintln(c.Stderr, "Note: the App sees more repositories than these.")
+				}
+				if all.Found == 0 && filter == "" && len(all.Problems) == 0 {
+					fmt.Fprintln(c.Stderr, "Note: the App is installed on no repository; landfall github show says where to do it.")
 				}
 				return c.Print(all, func(t *Table) {
 					t.Row("REPOSITORY", "APPS")
@@ -131,7 +135,9 @@ func (c *Call) showGitHub(g client.GitHub) error {
 			t.field("problem", strings.TrimPrefix(p.Repository+": ", ": ")+p.Problem)
 		}
 		if len(g.Installations) == 0 {
-			t.field("installed", "nowhere; open "+g.App.Install)
+			if !slices.ContainsFunc(g.Problems, func(p client.GitHubProblem) bool { return p.Repository == "" }) {
+				t.field("installed", "nowhere; open "+g.App.Install) // GitHub said so
+			}
 			return
 		}
 		t.field("install elsewhere", g.App.Install)
