@@ -115,7 +115,8 @@ func TestCommandsInComments(t *testing.T) {
 	}{
 		{"retry", landfall.PermissionWrite, landfall.ReactionUnclear, "is still queued"},
 		{"retry zoo", landfall.PermissionWrite, landfall.ReactionUnclear, "the repository has no app zoo"},
-		{"dance", landfall.PermissionWrite, landfall.ReactionUnclear, "right would be retry, cancel or promote"},
+		{"dance", landfall.PermissionWrite, landfall.ReactionUnclear,
+			"right would be retry, cancel or promote, with an app's name if there are several, or approve COMMIT for a fork"},
 		{"dance", landfall.PermissionRead, landfall.ReactionRefused, "a command needs the role write"},
 		{"promote", landfall.PermissionWrite, landfall.ReactionRefused, "promote needs the role maintain"},
 		{"promote", landfall.PermissionAdmin, landfall.ReactionUnclear, "has no release: its run is queued"},
