@@ -53,7 +53,7 @@ func TestCommandsOfChecks(t *testing.T) {
 		{retry, "", "GitHub did not say in time what ada may do; ask again"},
 	} {
 		decision, due := a.presses(t, c.request)
-		if len(due) != 1 || !strings.Contains(decision, "waits until GitHub says what ada may do") {
+		if len(due) != 1 || !strings.Contains(decision, "is done or refused once GitHub has said what ada may do") {
 			t.Fatalf("got %q and %+v, want that one waits", decision, due)
 		}
 		a.wants(t, due[0], c.permission, "", "ada asked to "+string(c.request.Action)+": hooked: ")

@@ -72,7 +72,7 @@ func (acceptor *Acceptor) queueCommand(ctx context.Context, tx *store.Tx, apps [
 	if err := tx.CreateCommand(ctx, command); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("It waits until GitHub says what %s may do.", command.Sender.Login), nil
+	return fmt.Sprintf("It is done or refused once GitHub has said what %s may do.", command.Sender.Login), nil
 }
 
 // aboutPull returns what an app has heard of a pull request's head.

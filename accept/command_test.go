@@ -191,9 +191,9 @@ func TestCommandsByHooksOfApps(t *testing.T) {
 	}
 	testkit.Contains(t, said(told("hook-b", "retry hooked", 1)), "It is for the app hooked, whose own hook tells of it.")
 	for _, hook := range []string{"hook-a", "hook-b"} {
-		testkit.Contains(t, said(told(hook, "cancel", 2)), "waits until GitHub says")
+		testkit.Contains(t, said(told(hook, "cancel", 2)), "once GitHub has said")
 	}
-	testkit.Contains(t, said(told("hook-a", "retry hooked", 1)), "waits until GitHub says")
+	testkit.Contains(t, said(told("hook-a", "retry hooked", 1)), "once GitHub has said")
 	var apps []string
 	for _, c := range testkit.Must(a.queue.Due(t.Context(), time.Now().Add(time.Hour), 9))(t) {
 		for _, app := range c.Apps {
@@ -214,12 +214,12 @@ func TestCommandsThatDoNotWait(t *testing.T) {
 			t.Errorf("got the decision %q, want %q", got, want)
 		}
 	}
-	says(a.comment("retry", 1), "waits until GitHub says what ada may do")
+	says(a.comment("retry", 1), "is done or refused once GitHub has said what ada may do")
 	again := a.comment("retry", 1)
 	again.Delivery.ID = "another-hook"
 	says(again, "told of before")
 	for id := int64(2); id <= 20; id++ {
-		says(a.comment("retry", id), "waits until")
+		says(a.comment("retry", id), "is done or refused once")
 	}
 	says(a.comment("retry", 21), "too many")
 	a.Runs.Reporting = false
