@@ -114,6 +114,7 @@ func TestOperations(t *testing.T) {
 		"misspelt":            misspelt,
 		"only told":           dryDeletion,
 		"kept fields":         keptFields,
+		"repository names":    repositoryNames,
 		"refused by hand":     refusedByHand,
 		"during a backup":     func(t *testing.T, w *world) { importDuringABackup(t, s, w) },
 		"a tag of two apps":   tagOfTwoApps,

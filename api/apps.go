@@ -306,6 +306,10 @@ func (a *api) newApp(ctx context.Context, n client.NewApp) (landfall.App, error)
 		}
 		return app, nil
 	}
+	if !strings.ContainsAny(app.Repository, ":@") {
+		return app, landfall.Errorf("api", landfall.Invalid, "%q is no repository: write it as OWNER/NAME if the GitHub App "+
+			"sees it, or as its clone address, https://HOST/PATH or git@HOST:PATH", app.Repository)
+	}
 	return app, a.CheckURL(app.Repository)
 }
 
