@@ -18,7 +18,7 @@ func Permissions() []Permission {
 	return []Permission{
 		{"metadata", "read", ""},
 		{"contents", "read", ""},
-		{"statuses", "write", ""},
+		{"statuses", "write", "commits get no status"},
 		{"pull_requests", "write", "pull requests get no preview and no comment"},
 		{"checks", "write", "commits get statuses, and no checks with their buttons"},
 		{"deployments", "write", "pull requests show no deployments"},
