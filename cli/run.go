@@ -173,7 +173,7 @@ func (c *Call) runRetry() *cobra.Command {
 	cmd.Long = `Run a commit again, under a new run, and wait for what becomes of it.
 
 With --rebuild everything is made and stored again: so is mended what landfall fsck finds damaged of a
-release. The exit code tells what became of it, as that of landfall spec version apply does.`
+release, and so runs a commit whose message has [skip landfall]. The exit code tells what became of it, as that of landfall spec version apply does.`
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the new run and do not wait for it")
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "run build commands again, even if their output is at hand")
 	return cmd
