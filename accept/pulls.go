@@ -166,7 +166,8 @@ func (l *pullsLook) missed(ctx context.Context, app landfall.App, known []store.
 		return known[i].HeadSHA != pull.Commit && head.SHA != pull.Commit, landfall.Ignore(err, landfall.NotFound)
 	}
 	_, err := l.DB.PullRequest(ctx, app.ID, pull.Number)
-	if err == nil || !landfall.Is(err, landfall.NotFound) || !pull.Created.Before(app.Created) {
+	since := app.Created.Truncate(time.Second) // GitHub says whole seconds
+	if err == nil || !landfall.Is(err, landfall.NotFound) || !pull.Created.Before(since) {
 		return true, landfall.Ignore(err, landfall.NotFound)
 	}
 	fork := 0
