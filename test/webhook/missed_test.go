@@ -73,15 +73,14 @@ func TestMissedWhileDown(t *testing.T) {
 
 	t.Run("what no delivery tells of", func(t *testing.T) {
 		w := w.In(t)
-		// L-018: a pull request that was opened gets its preview
 		run := forge.WantEnds(t, w, "shop", unlisted, landfall.RunSucceeded)
 		w.Eventually("the tags follow the pull requests", func() bool {
 			tags := w.Tagged("shop")
-			// L-018: and one that was closed loses it
 			return tags["pr-5"] == run.Release && tags["pr-3"] == ""
 		})
+		// L-018: a pull request that was opened gets its preview, one that was closed loses it, and the log says why
 		testkit.Contains(t, site.Told{w.Landfall("run", "logs", run.ID)}, "no delivery told of")
-		// L-018: that of a fork waits for approval, as always
+		// That of a fork waits for approval, as always.
 		w.Eventually("the commit of the fork waits", func() bool {
 			return slices.ContainsFunc(w.Runs("shop"), func(run client.Run) bool {
 				return run.Commit == foreign && run.State == landfall.RunWaiting
@@ -111,7 +110,7 @@ func TestMissedWhileDown(t *testing.T) {
 	t.Run("a repository that is not there", func(t *testing.T) {
 		w := w.In(t)
 		w.Call(http.MethodPost, "/apps", client.NewApp{Name: "ghost", Repository: w.Address + "/harbor/nosuch.git"}, nil)
-		// L-018: what cannot be looked at is said where people look
+		// What cannot be looked at is said where people look.
 		w.Eventually("the app says it", func() bool {
 			return strings.Contains(w.Landfall("app", "show", "ghost"), "/harbor/nosuch.git cannot be looked at since")
 		})
