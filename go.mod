@@ -2,6 +2,9 @@ module landfall.dev/landfall
 
 go 1.26.0
 
+// Other projects fetch files into it, which come and go while packages are listed.
+ignore ./build
+
 require (
 	filippo.io/age v1.3.2
 	github.com/andybalholm/brotli v1.2.8
