@@ -3,8 +3,11 @@ package github_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"path"
 	"sync"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/github/githubtest"
@@ -93,4 +96,51 @@ func TestOneAtATime(t *testing.T) {
 	if m.most != 1 || b.outbox.owed() != 20 {
 		t.Errorf("%d requests at once while GitHub is down, %d owed", m.most, b.outbox.owed())
 	}
+}
+
+// roundTrip is a function that sends a request.
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Of several answers that ask for a pause, the longest counts.
+func TestPausesBesideEachOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const few, beside = 1 + 2 + 4, 8
+	next := b.round
+	m := &meeting{alone: few, size: beside}
+	b.round = m
+	for n := range few + beside {
+		b.outbox.owe(landfall.CommitSHA(fmt.Sprintf("%040x", n+1)), landfall.StatusSuccess, "Released")
+	}
+	last := fmt.Sprintf("%040x", few+beside)
+	m.next = roundTrip(func(r *http.Request) (*http.Response, error) {
+		commit := path.Base(r.URL.Path)
+		answer := httptest.NewRecorder()
+		switch {
+		case commit <= fmt.Sprintf("%040x", few):
+			return next.RoundTrip(r)
+		case commit == last:
+			answer.Header().Set("Retry-After", "60")
+		default:
+			answer.Header().Set("Retry-After", "600")
+		}
+		answer.WriteHeader(http.StatusTooManyRequests)
+		response := answer.Result()
+		response.Request = r
+		return response, nil
+	})
+	b.flush(t)
+	b.round = next
+	asked := b.server.Requests()
+	if err := b.clock.Wait(t.Context(), 5*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	b.flush(t)
+	// N-018: nothing is sent before GitHub wants it again, whichever answer came last
+	if n := b.server.Requests() - asked; n != 0 {
+		t.Errorf("%d requests within the pause of ten minutes", n)
+	}
+	b.settle(t)
 }

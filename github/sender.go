@@ -214,10 +214,11 @@ func notSent(ctx context.Context, err error) error {
 	return nil
 }
 
-// classify returns the outcome of GitHub's answer, and records the pause that it may ask for.
+// classify returns the outcome of GitHub's answer, and records the pause that it may ask for. Of the answers to
+// requests that were sent beside each other, the one that asks for the longest pause counts.
 func (s *Sender) classify(what subject, response *gogithub.Response, err error) outcome {
 	v := classify(what, response, err, s.Now())
-	if v.pause {
+	if v.pause && v.at.After(s.paused) {
 		s.paused = v.at
 	}
 	return v
