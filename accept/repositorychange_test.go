@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/webhook"
@@ -55,9 +56,15 @@ func TestRepositoryChanges(t *testing.T) {
 	// What was found as the default branch follows it.
 	testkit.Equal(t, "the branch that was found", app().Branch, "trunk")
 
+	gate := accepttest.Gate{Waiting: make(chan struct{}, 1), Release: make(chan struct{})}
+	close(gate.Release)
+	r.Rollout.Gateways = gate
 	contains(tell("3", &webhook.RepositoryChange{Action: "privatized"}), "landfall app set hooked --previews public")
 	// S35: what is private now is not shown to everybody any more
 	testkit.Equal(t, "who sees previews", app().Previews, landfall.PreviewsSignedIn)
+	// S35: and gateways hear that at once
+	testkit.Equal(t, "gateways that heard it", len(gate.Waiting), 1)
+	r.Rollout.Gateways = accepttest.NoGateways{}
 
 	contains(tell("4", &webhook.RepositoryChange{Action: "deleted"}), "was deleted", "landfall app set hooked --repo harbor/shop")
 	opened := s.Opens("5", landfall.CommitSHA(strings.Repeat("a", 40)))

@@ -182,9 +182,6 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 		if push, ok := pushOf(event); ok {
 			came.pushes = append(came.pushes, acceptedPush{app, push, run})
 		}
-		if tx.HasChanged(app.ID) {
-			came.changed = append(came.changed, app)
-		}
 	}
 	if pull := event.PullRequest; pull != nil && pull.Fork && pull.Labelled {
 		if err := r.unlabel(ctx, tx, apps, pull.Number, event.Delivery.ID); err != nil {
@@ -201,6 +198,11 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 		came.decision, err = r.restoreComment(ctx, tx, apps, *event.CommentChange)
 	case event.RepositoryChange != nil:
 		came.decision, err = r.followRepository(ctx, tx, apps, *event.RepositoryChange)
+	}
+	for _, app := range apps {
+		if tx.HasChanged(app.ID) {
+			came.changed = append(came.changed, app)
+		}
 	}
 	return came, err
 }
