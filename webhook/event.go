@@ -87,11 +87,12 @@ func EventOf(delivery landfall.Delivery, payload []byte) (Event, error) {
 func Events() []string { return []string{"push", "pull_request", "merge_group", "issue_comment"} }
 
 // MattersLate reports whether an event with an action, empty where it has none, leads to something also when it comes
-// late. A command in a comment does not: who wrote it may not want it any more.
+// late. A command in a comment does not: who wrote it may not want it any more. Nor does another default branch: the
+// next look at the repository finds the one that it has by then.
 func MattersLate(event, action string) bool {
 	late := map[string][]string{
 		"pull_request": {"opened", "reopened", "synchronize", "edited", "closed"},
-		"repository":   {"edited", "privatized", "deleted", "renamed", "transferred"},
+		"repository":   {"privatized", "deleted", "renamed", "transferred"},
 	}
 	return event == "push" || slices.Contains(late[event], action)
 }
