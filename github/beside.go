@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	gogithub "github.com/google/go-github/v60/github"
@@ -24,11 +25,14 @@ type sending struct {
 }
 
 // besideEachOther returns the reports that are sent next: the first, and the final states of others beside a final
-// state, as many as GitHub took lately and as do not have to wait for a limit.
+// state, as many as GitHub took lately and as do not have to wait for a limit. Two of one commit and context are never
+// among them, also when they are of two apps, of which one was made anew under the name of the other.
 func (s *Sender) besideEachOther(due []landfall.Report) []landfall.Report {
 	n := 1
 	for n < len(due) && n < s.beside && due[0].State != landfall.StatusPending && due[n].State != landfall.StatusPending &&
-		s.limits().allows(n+1, s.Now()) {
+		s.limits().allows(n+1, s.Now()) && !slices.ContainsFunc(due[:n], func(r landfall.Report) bool {
+		return r.Commit == due[n].Commit && r.Context == due[n].Context
+	}) {
 		n++
 	}
 	return due[:n]
