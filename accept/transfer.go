@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
@@ -36,6 +37,42 @@ func Stopped(app landfall.App) string {
 	return fmt.Sprintf("The repository of the app %q was transferred from %s/%s to %s: nothing of it runs before an "+
 		"administrator confirms that with landfall app set %[1]s --repo %[4]s.", app.Name, app.GitHub.Owner, app.GitHub.Name,
 		app.MovedTo)
+}
+
+// refuse gives the commit of a push to transferred repositories a run that was over before it began: so it has a status
+// where we still may write one. A commit that has a run gets no other. The push is made when the transfer is confirmed.
+func (r WebhookReceiver) refuse(ctx context.Context, tx *store.Tx, stopped []landfall.App, event webhook.Event,
+	came *outcome) error {
+	if event.Push == nil || event.Push.Deleted() {
+		return nil
+	}
+	for _, app := range stopped {
+		earlier, err := tx.RunsOfCommit(ctx, app.ID, event.Push.After)
+		if err != nil {
+			return err
+		}
+		if app.MovedTo == "" || len(earlier) > 0 {
+			continue
+		}
+		push := *event.Push
+		push.App, push.Accepted = app.ID, r.Now()
+		run, err := runs.New(ctx, tx, app, push)
+		if err != nil {
+			return err
+		}
+		run.State = landfall.RunQueued
+		if err := tx.CreateRun(ctx, run); err != nil {
+			return err
+		}
+		run.State = landfall.RunError
+		run.Reason = fmt.Sprintf("Transferred to %s: nothing runs before landfall app set %s --repo %[1]s.", app.MovedTo,
+			app.Name)
+		if err := r.Runs.End(ctx, tx, app, run); err != nil {
+			return err
+		}
+		came.runs = append(came.runs, run.ID)
+	}
+	return nil
 }
 
 // renamed returns the clone address of a repository that has another name now: old addresses lead to it only until

@@ -103,7 +103,7 @@ func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (store
 func (r WebhookReceiver) judge(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Event,
 	known known) (d landfall.Delivery, came outcome, repeat bool, err error) {
 	d = event.Delivery
-	apps, err := r.appsOf(ctx, tx, owner, event)
+	apps, stopped, err := r.appsOf(ctx, tx, owner, event)
 	if err != nil {
 		return d, came, false, err
 	}
@@ -122,12 +122,20 @@ func (r WebhookReceiver) judge(ctx context.Context, tx *store.Tx, owner landfall
 	if event.ReplayedBy != "" {
 		d.Decision += fmt.Sprintf(" (Replayed by %s.)", event.ReplayedBy)
 	}
-	came, err = r.actAll(ctx, tx, since, event)
+	if came, err = r.actAll(ctx, tx, since, event); err != nil {
+		return d, came, false, err
+	}
+	if err := r.refuse(ctx, tx, stopped, event, &came); err != nil {
+		return d, came, false, err
+	}
 	d.Runs, d.Decision = slices.Concat(known.delivery.Runs, came.runs), strings.TrimSpace(d.Decision+" "+came.decision)
+	if len(apps) == 0 { // others get a stopped app's deliveries again once it is confirmed
+		apps = stopped
+	}
 	for _, app := range apps {
 		came.apps = append(came.apps, app.ID)
 	}
-	if err == nil && known.asked > 0 {
+	if known.asked > 0 {
 		err = r.recordRecovered(ctx, tx, &d, known.asked)
 	}
 	return d, came, false, err
@@ -210,18 +218,16 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 // appsOf returns the apps on which a delivery may act, with the repository's identity bound to them. When its hook
 // belongs to an app, that is the only one.
 func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App,
-	event webhook.Event) ([]landfall.App, error) {
+	event webhook.Event) (apps, stopped []landfall.App, err error) {
 	if event.Repository.ID == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	candidates := []landfall.App{owner}
 	if event.Delivery.Hook == "" {
-		var err error
 		if candidates, err = tx.Apps(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	var apps []landfall.App
 	for _, app := range candidates {
 		shared := event.Delivery.Hook == ""
 		if !matchesRepository(app, event.Repository, shared) {
@@ -229,8 +235,9 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 		}
 		if stays, err := followTransfer(ctx, tx, &app, event.Repository); err != nil || !stays {
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
+			stopped = append(stopped, app)
 			continue
 		}
 		bound := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner,
@@ -242,12 +249,12 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 			}
 			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
 			if err := tx.UpdateApp(ctx, app); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		apps = append(apps, app)
 	}
-	return apps, nil
+	return apps, stopped, nil
 }
 
 // unmatchedReason says why a delivery that names a repository acts on no app.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"landfall.dev/landfall"
@@ -19,6 +20,9 @@ func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
 }) (*body[client.App], error) {
 	change := func(ctx context.Context, tx *store.Tx, now landfall.App) (landfall.App, error) {
 		return a.Acceptor.ConfirmTransfer(ctx, tx, now, in.Body.Repository)
+	}
+	if err := a.seesMoved(ctx, app, in.Body.Repository); err != nil {
+		return nil, err
 	}
 	if !app.Stopped() {
 		to, err := a.sameRepository(ctx, app, in.Body.Repository)
@@ -47,6 +51,17 @@ func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
 		return nil, err
 	}
 	return answer(a.appAtGitHub(ctx, changed))
+}
+
+// seesMoved checks that an app whose repository was transferred, and that is reached as the GitHub App, can be so where
+// the repository is now.
+func (a *api) seesMoved(ctx context.Context, app landfall.App, name string) error {
+	kept, err := a.DB.Credentials(ctx, app.ID)
+	if err != nil || !kept.App || app.MovedTo == "" || !strings.EqualFold(app.MovedTo, name) {
+		return err
+	}
+	_, _, err = a.GitHub.Repository(ctx, name)
+	return err
 }
 
 // sameRepository returns the repository that a name (owner/name) leads to, which the GitHub App sees, once it is

@@ -250,9 +250,20 @@ func TestTransfer(t *testing.T) {
 	two, push := h.Release("two")
 	got := w.Hears(push)
 	// N-044: who the new owner is, nobody here knows: the push runs nothing, and the delivery says why
-	if len(got.Runs) != 0 || !strings.Contains(got.Decision, "transferred from harbor/shop to reef/shop") {
-		t.Errorf("got %+v, want no run, and that the repository was transferred", got)
+	if !strings.Contains(got.Decision, "transferred from harbor/shop to reef/shop") {
+		t.Errorf("got %+v, want that the repository was transferred", got)
 	}
+	held := w.Ends("shop", two, landfall.RunError, "landfall app set shop --repo reef/shop")
+	if len(got.Runs) != 1 || !strings.HasSuffix(got.Runs[0], held.ID) || held.Release != "" {
+		t.Errorf("got %+v and %+v, want one run that made nothing", got, held)
+	}
+	// N-044: nor does its status stay pending
+	w.Eventually("the commit has its status", func() bool {
+		told := w.API.Statuses(string(two))
+		return len(told) == 1 && told[0].State == string(landfall.StatusError) &&
+			strings.Contains(told[0].Description, "Transferred to reef/shop")
+	})
+	testkit.Contains(t, site.Told{w.Landfall("app", "deliveries", "shop")}, "transferred from harbor/shop to reef/shop")
 	own := w.Deliver(forge.Hook{URL: app.Hook.URL, Secret: app.Hook.Secret}, push.With(t, func(map[string]any) {}))
 	// S6: nor by the app's own hook
 	if len(own.Runs) != 0 || !strings.Contains(own.Decision, "app set shop --repo reef/shop") {
@@ -265,9 +276,14 @@ func TestTransfer(t *testing.T) {
 		t.Errorf("another place: got %d %s, want a conflict that says where it is", code, out)
 	}
 	w.Landfall("app", "set", "shop", "--repo", "reef/shop")
+	w.Eventually("what was held back runs", func() bool {
+		run, ok := w.RunOf("shop", two)
+		return ok && run.ID != held.ID && run.State.Final()
+	})
 	w.Ends("shop", two, landfall.RunSucceeded)
 	site.WantServed(t, w.Site, "shop", "/", "two")
-	testkit.Equal(t, "repository", w.Told(two)[0].Repository, "reef/shop")
+	told := w.API.Statuses(string(two))
+	testkit.Equal(t, "repository", told[len(told)-1].Repository, "reef/shop")
 	three, push := h.Release("three")
 	w.Hears(push)
 	w.Ends("shop", three, landfall.RunSucceeded)

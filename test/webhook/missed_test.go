@@ -107,6 +107,28 @@ func TestMissedWhileDown(t *testing.T) {
 		w.Eventually("the pull request has no tag", func() bool { return w.Tagged("late")["pr-9"] == "" })
 	})
 
+	t.Run("a transfer to where the App is not", func(t *testing.T) {
+		w := w.In(t)
+		moving := w.Private("harbor/moving")
+		w.API.Install("harbor", map[string]int64{moving.Name: moving.ID})
+		one, push := moving.Release("one")
+		if out, code := w.Run(t.TempDir(), "app", "create", "moving", "--repo", moving.Name, "--branch", "main"); code != 0 {
+			t.Fatal(out)
+		}
+		w.Tells(push)
+		forge.WantEnds(t, w, "moving", one, landfall.RunSucceeded)
+		moving.Move("reef/moving")
+		two, push := moving.Release("two")
+		w.Tells(push)
+		forge.WantEnds(t, w, "moving", two, landfall.RunError, "Transferred to reef/moving")
+		out, code := w.Run(t.TempDir(), "app", "set", "moving", "--repo", "reef/moving")
+		// N-044: what the App cannot reach is not confirmed
+		if code != 5 || !strings.Contains(out, "not installed on reef/moving") {
+			t.Errorf("got %d %s, want that the App is to be installed there", code, out)
+		}
+		testkit.Contains(t, site.Told{w.Landfall("app", "show", "moving")}, "landfall app set moving --repo reef/moving")
+	})
+
 	t.Run("a repository that is not there", func(t *testing.T) {
 		w := w.In(t)
 		w.Call(http.MethodPost, "/apps", client.NewApp{Name: "ghost", Repository: w.Address + "/harbor/nosuch.git"}, nil)
