@@ -62,9 +62,10 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 }
 
 // MarkWritten records that the forge has the comment: its ID, its Body, and the value that Wanted had when it was
-// composed.
+// composed. When more is wanted since, the forge may have lost the text meanwhile: it is written again.
 func (c Comments) MarkWritten(ctx context.Context, comment landfall.Comment) error {
-	return c.update(ctx, commentsWritten, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`,
+	return c.update(ctx, commentsWritten, comment, `comment_id = $5,
+		body = CASE WHEN wanted = $7 THEN $6 ELSE '' END, told = $7, attempts = 0, problem = ''`,
 		comment.ID, comment.Body, comment.Wanted)
 }
 
