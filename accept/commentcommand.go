@@ -37,7 +37,8 @@ type commentCommand struct {
 }
 
 // usage says what a comment can ask for.
-const usage = "right would be retry, cancel or promote, with an app's name if there are several, or approve COMMIT for a fork"
+const usage = "right would be retry, cancel or promote, with an app's name if there are several, or approve COMMIT " +
+	"for a fork"
 
 // parseComment returns the command in a comment. Invalid when it is none that we know.
 func parseComment(command landfall.Command) (commentCommand, error) {

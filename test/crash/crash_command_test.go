@@ -232,7 +232,7 @@ app delete shop --force
 // others are the last words of commands that change nothing at a server: they show something, write files, or call
 // functions, which TestCrashOfCall has; and of those that need GitHub, whose one transaction is all or nothing.
 const others = "completion connect deliveries diff disconnect download export fire help history invoke list log login " +
-	"logs logout read show state status validate version"
+	"logs logout read repositories show state status validate version"
 
 // writings are the instants at which the server is killed in a command: before anything is stored, and when a part of it
 // is. The first command of a story has the first of its instants, and so on, round and round. The tests tell one story;
