@@ -257,7 +257,7 @@ func TestTransfer(t *testing.T) {
 	if len(got.Runs) != 1 || !strings.HasSuffix(got.Runs[0], held.ID) || held.Release != "" {
 		t.Errorf("got %+v and %+v, want one run that made nothing", got, held)
 	}
-	// N-044: nor does its status stay pending
+	// Nor does its status stay pending.
 	w.Eventually("the commit has its status", func() bool {
 		told := w.API.Statuses(string(two))
 		return len(told) == 1 && told[0].State == string(landfall.StatusError) &&
