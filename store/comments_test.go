@@ -49,7 +49,7 @@ func testComments(t *testing.T, open opener) {
 		want(t, db, shop, 12, after(1))
 		do(box.MarkWritten(ctx, told))
 		testkit.Same(t, "due when more happened while it was told", due(after(2), 10), []int{12, 7})
-		// N-043: somebody may have edited it meanwhile
+		// Somebody may have edited it meanwhile.
 		testkit.Same(t, "its text at the forge", testkit.Must(db.Comment(ctx, shop, 12))(t).Body, landfall.Digest(""))
 		told.Wanted = 3
 		do(box.MarkWritten(ctx, told))
