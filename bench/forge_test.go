@@ -149,7 +149,7 @@ func BenchmarkMonorepo(b *testing.B) {
 		h.Write(page, time.Now().String())
 		commit := h.Commit(page)
 		d := h.Send("main")
-		time.Sleep(refilled)
+		<-time.After(refilled)
 		s.settled()
 		begin := time.Now()
 		s.deliver(b, d)
