@@ -18,7 +18,9 @@ func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
 	AppPath
 	Body client.Repository
 }) (*body[client.App], error) {
+	confirmed := false // by somebody else, meanwhile
 	change := func(ctx context.Context, tx *store.Tx, now landfall.App) (landfall.App, error) {
+		confirmed = !now.Stopped()
 		return a.Acceptor.ConfirmTransfer(ctx, tx, now, in.Body.Repository)
 	}
 	if err := a.seesMoved(ctx, app, in.Body.Repository); err != nil {
@@ -47,6 +49,9 @@ func (a *api) setRepository(ctx context.Context, app landfall.App, in *struct {
 		}
 		return err
 	})
+	if err != nil && confirmed {
+		return a.setRepository(ctx, changed, in)
+	}
 	if err != nil {
 		return nil, err
 	}
