@@ -250,13 +250,20 @@ func each(n int, do func(i int)) {
 	group.Wait()
 }
 
-// judge plans a run, and returns nil unless it changes nothing. Whatever is wrong, the run says so when it is worked
-// on.
+// judge plans a run, and returns nil unless it changes nothing. Whatever is wrong, also a panic, the run says so when
+// it is worked on.
 func (p *Pipeline) judge(ctx context.Context, mirror *builder.Mirror, fetched landfall.StepRecord,
-	c candidate) *judgement {
+	c candidate) (made *judgement) {
 	a := &attempt{Pipeline: p, run: c.run, app: c.app, outputs: map[landfall.Digest]string{}, judged: true,
 		logger: p.Logger.With(c.app.LogAttrs()...).With(c.run.LogAttrs()...)}
 	j := &judgement{steps: []landfall.StepRecord{fetched}}
+	defer func() {
+		if fault := recover(); fault != nil { // here it would end the process, and with it all other runs
+			a.releaseBuilds(ctx)
+			a.logger.ErrorContext(ctx, "panic while looking whether a run changes anything", "panic", fault)
+			made = nil
+		}
+	}()
 	var err error
 	parent := ""
 	if p.Tracer != nil {

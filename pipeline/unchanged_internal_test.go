@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
 )
 
 // everywhere are gateways that show everything at once.
@@ -418,6 +419,17 @@ func TestUnchangedDecidesAtTheEnd(t *testing.T) {
 				t.Errorf("the run is %s: %s", run.State, run.Reason)
 			}
 		})
+	}
+}
+
+// What panics while it is looked at is left to its own run, and ends nothing else.
+func TestAPanicChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newTwin(t, nil, true)
+	w.pipeline.Tracer, w.pipeline.DB = new(trace.Tracer), nil // whose first use panics
+	c := candidate{run: landfall.Run{ID: "run", App: w.app.ID}, app: w.app}
+	if made := w.pipeline.judge(t.Context(), nil, landfall.StepRecord{}, c); made != nil {
+		t.Errorf("got %+v, want that the run is worked on alone", made)
 	}
 }
 
